@@ -19,15 +19,17 @@ type Base struct {
 	Settings *Settings
 }
 
-// Kind is what a counter is to a strategy.
+// Kind is what a strategy implements for its [Family]: how one counter is opened and closed, what
+// is known of it, which keys there are, and how the store is asked.
 type Kind[C any, V Known] interface {
-	// OpenCounter and CloseCounter are Open and Close of [Options].
+	// OpenCounter and CloseCounter are Open and Close of [Options]. The counter of a new key need not
+	// be in the store when OpenCounter returns: its first numbers may create it.
 	OpenCounter(ctx context.Context, name Name, by string) (C, error)
 	CloseCounter(ctx context.Context, name Name, counter C) error
-	// Knows returns what is known of a counter. It is called when the counter was closed, and may be
-	// called while it is in use.
+	// Knows returns what is known of a counter. It is called after CloseCounter, and may be called
+	// while the counter is in use.
 	Knows(name Name, counter C) V
-	// CountKeys returns how many keys have a counter of a period.
+	// CountKeys counts, in the store, the keys that have a counter of a period. It may take long.
 	CountKeys(ctx context.Context, p seqd.Period) (int64, error)
 	// IsAway reports whether an error of the store says that it cannot be used now. Other errors,
 	// such as that a counter is exhausted, say nothing.
@@ -37,9 +39,15 @@ type Kind[C any, V Known] interface {
 }
 
 // Family is all counters of a biz type that has several. It opens and closes them (see [Set]),
-// remembers what was known of those that are closed, watches a store that cannot be used
-// (reach.go), and has the places of keys. A strategy embeds its Family, and is the Kind. Family
-// implements [seqd.Learner] and Close. It is safe for concurrent use.
+// remembers what was known of those that are closed (see [Memory]), watches a store that cannot be
+// used (reach.go), and has the [Places] of keys.
+//
+// The type of a strategy embeds a *Family and implements the [Kind]. It calls Acquire for each
+// request, and Note with what the store answered. For a key that may be new it calls
+// [Places.Check], and it takes a place before it creates the counter. Family implements
+// [seqd.Learner] and Close for it.
+//
+// A Family is safe for concurrent use.
 type Family[C any, V Known] struct {
 	*Set[C]
 	Base
@@ -61,9 +69,10 @@ type Family[C any, V Known] struct {
 // 10 minutes that is next to nothing.
 const idleKey = 10 * time.Minute
 
-// NewFamily returns a family without open counters. The settings say how many counters stay open of
-// a biz type with keys. Without keys, most of them do, and at least remember closed ones are
-// remembered. timeout is that of [Options]. NewFamily does no I/O.
+// NewFamily returns a family without open counters. If the biz type is keyed, its settings say how
+// many counters stay open and how many closed ones are remembered. Otherwise the parameter most
+// says how many stay open, and remember how many are remembered at least. timeout is that of
+// [Options]. NewFamily does no I/O.
 func NewFamily[C any, V Known](b Base, kind Kind[C, V], most, remember int, timeout time.Duration) *Family[C, V] {
 	f := &Family[C, V]{Base: b, kind: kind}
 	f.Calendar.Calendar = b.Settings.Traits().Calendar
@@ -83,11 +92,12 @@ func (f *Family[C, V]) shutCounter(ctx context.Context, name Name, counter C) er
 	return f.kind.CloseCounter(ctx, name, counter)
 }
 
-// mostPeriods is of how many periods a family has places at most.
+// mostPeriods is the number of periods whose places a family keeps.
 const mostPeriods = 4
 
-// Places returns the places of the keys of a period. New ones replace those of the earliest period
-// if there are many.
+// Places returns the places of the keys of a period, which it makes if need be. To make more than
+// mostPeriods it drops those of the earliest period. The timer of these still gives back what is in
+// hand.
 func (f *Family[C, V]) Places(p seqd.Period) *Places {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -109,8 +119,8 @@ func (f *Family[C, V]) Places(p seqd.Period) *Places {
 // counters.
 func (f *Family[C, V]) Learn(from any) { f.Memory.Learn(from) }
 
-// Knowledge implements [seqd.Learner]: it returns memos for [Memory.Learn]. A counter that is still
-// being opened has issued nothing.
+// Knowledge implements [seqd.Learner]: it returns memos for [Memory.Learn], of open and of closed
+// counters. A counter that is still being opened has issued nothing.
 func (f *Family[C, V]) Knowledge() any {
 	open := make(map[Name]C)
 	f.Each(func(name Name, counter C) { open[name] = counter })
@@ -127,7 +137,8 @@ func (f *Family[C, V]) Knowledge() any {
 	return all
 }
 
-// Close closes all counters, and gives back the places that this node has not used.
+// Close closes all counters, also those in use, and then gives back the places that this node has
+// not used. It does not wait for watch and recount, which end by themselves.
 func (f *Family[C, V]) Close(ctx context.Context) error {
 	err := f.Set.Close(ctx)
 	f.mu.Lock()

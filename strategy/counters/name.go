@@ -30,7 +30,7 @@ func ParseName(bizType, counter string) (name Name, ok bool) {
 	rest, ok := strings.CutPrefix(counter, bizType)
 	key, digits, dated := strings.Cut(rest, "@")
 	if dated {
-		name.Period, _ = ParsePeriod(digits) // what is none makes another name
+		name.Period, _ = ParsePeriod(digits) // 0 for other digits: then the names below differ
 	}
 	name.Key = strings.TrimPrefix(key, "/")
 	return name, ok && name.Counter(bizType) == counter
@@ -46,14 +46,15 @@ func ParsePeriod(digits string) (p seqd.Period, ok bool) {
 	return 0, false
 }
 
-// PlacesName returns the name of the counter of places: invoice/ or invoice/@2026. No key is empty.
+// PlacesName returns the name of the counter of places: invoice/ or invoice/@2026. Keys are never
+// empty, so no counter of numbers has this name.
 func PlacesName(bizType string, p seqd.Period) string { return Name{Period: p}.Counter(bizType + "/") }
 
 // Listing lists the keys of a biz type that have a counter.
 type Listing struct {
 	BizType string
-	// Dated is whether numbers reset: then only counters of periods count, otherwise only those of
-	// none.
+	// Dated is whether numbers reset. Then only counters with a period are listed, otherwise only
+	// those without one.
 	Dated bool
 	// Page is how many names are read at a time.
 	Page int

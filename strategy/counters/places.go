@@ -17,9 +17,10 @@ import (
 // invoice/@2026. Places is safe for concurrent use.
 //
 // Whoever does not create the counter after all gives its place back. A crash or an answer that is
-// lost leaves a place that no key has. So each process counts the keys, a minute after the first
-// one that is new to it, and again as soon as there are no places or it has lost one: see
-// recount.go. What bounds the new keys of one caller is in share.go.
+// lost leaves a place that no key has. So each process counts the keys after the first one that is
+// new to it, and again if there are no places or it may have lost one. A count takes more than a
+// minute, and there is a pause before the next: see recount.go. What bounds the new keys of one
+// caller is in share.go.
 type Places struct {
 	*Base
 	running  context.Context // ends what runs in the background

@@ -11,12 +11,13 @@ import (
 // A recount compares the places that are taken with the keys that there are, and corrects the
 // places. A place that was just taken belongs to a key whose counter is created at this moment. So
 // a recount looks at the places, waits until each of those was used or is back (settle), looks
-// again, and counts the keys. It corrects the places only if nobody took or gave back any
-// meanwhile: then all are old, and those that no key has are lost. Of two nodes that correct at the
-// same time only one does, because it names the maximum that it replaces.
+// again, counts the keys, and looks a third time. It corrects the places only if all three looks
+// agree: then all places are old, and those that no key has are lost. Of two nodes that correct at
+// the same time only one does, because it names the maximum that it replaces.
 //
 // A write may reach the store later than settle, for instance that of a node that was paused. Then
-// there is a key more than places, until the next recount. After each correction one follows.
+// there is one key more than there are places, until the next recount. A recount follows each
+// correction.
 
 const (
 	// settle is longer than a node has a place before the counter of its key is created.
@@ -26,7 +27,7 @@ const (
 	restFor = 100
 )
 
-// recountSoon begins to count unless there is nothing to find.
+// recountSoon begins to count, if places may be taken that no key has and no recount runs.
 func (p *Places) recountSoon() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

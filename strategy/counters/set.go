@@ -4,9 +4,24 @@
 // counters there are; DESIGN §3 "Keys" says what another dimension beside key and period needs.
 //
 // A [Set] holds the counters that a node has open. It opens a counter at its first use, once for
-// all callers who wait, and closes the one that was used longest ago if too many are open, and
-// those that nobody uses. A counter is opened again only after closing it ended, so what it gives
-// back or leaves behind is there by then.
+// all callers who wait. It closes a counter that was used long ago if too many are open, and those
+// that nobody uses. A counter is opened again only after closing it ended, so what it gives back or
+// leaves behind is there by then.
+//
+// # Goroutines and locks
+//
+//   - A caller who finds a counter open uses it in its own goroutine, without a lock.
+//   - Otherwise the set opens the counter in a goroutine of its own (begin), and callers wait. The
+//     same goroutine then closes the counters that make room.
+//   - One goroutine (sweep) closes the counters that nobody uses.
+//   - One goroutine for each biz type asks a store that is away (watch), and one for each [Places]
+//     counts keys (recount).
+//
+// All locks of the package are inner ones (DESIGN, "Locks"). No lock is held while a method of
+// [Kind] or the store is called. A goroutine that takes places from the store has the turn of
+// its [Places] instead, which is a channel.
+//
+// # Files
 //
 //   - settings.go: which counters there are, and how many
 //   - family.go: all counters of one biz type
@@ -48,13 +63,14 @@ type Options[C any] struct {
 	Idle time.Duration
 	// Wait is how long a caller waits for a counter that is being opened or closed.
 	Wait time.Duration
-	// Timeout bounds the context of Open and Close.
+	// Timeout bounds the context of Open, and that of Close except in [Set.Close].
 	Timeout time.Duration
 	// Open opens a counter. It runs in a goroutine of its own, never twice at a time for one name.
 	// Its error goes to all who wait; the next caller tries again. by is the first caller.
 	Open func(ctx context.Context, name Name, by string) (C, error)
-	// Close closes a counter that Open returned. It runs once for each, while nobody uses the
-	// counter, or in [Set.Close], which returns its error. Otherwise nobody else sees the error.
+	// Close closes a counter that Open returned. It runs once for each counter. It runs while nobody
+	// uses the counter, and its error is dropped. [Set.Close] also closes counters in use, with its
+	// own context, and returns the errors.
 	Close func(ctx context.Context, name Name, counter C) error
 }
 
@@ -83,9 +99,10 @@ type Set[C any] struct {
 }
 
 // parallel is how many counters are opened and closed at once. The store merges what comes
-// together, so more of them need fewer syncs. A counter that is opened waits for its turn, and
-// keeps the turn until the counter that makes room is closed. So at most parallel closes are
-// pending.
+// together, so more of them need fewer syncs. A goroutine that opens a counter waits for its turn,
+// and keeps the turn until it has closed the counters that make room, at most two. So a slow store
+// slows opening down, and at most twice parallel counters wait to be closed for room. Counters that
+// nobody uses are not bounded by this: sweep takes all of them out, and then closes them in turn.
 const parallel = 256
 
 // NewSet returns a set without counters.
@@ -103,8 +120,8 @@ func NewSet[C any](o Options[C]) *Set[C] {
 type Entry[C any] struct {
 	name Name
 	by   string // who has opened it
-	// pins is how many callers use the counter. Until it is open, and when it is being closed, it is
-	// below by unusable.
+	// pins is how many callers use the counter. While the counter is not open, unusable is subtracted
+	// from it.
 	pins    atomic.Int64
 	used    atomic.Uint64 // Set.uses when it was used last
 	counter C             // set before it is open
@@ -113,8 +130,10 @@ type Entry[C any] struct {
 	done    chan struct{} // closed when opening or closing ends; nil while the counter is open
 	err     error         // why it could not be opened; valid once done is closed
 	waiting int64         // callers who wait while it is being opened
-	index   int           // in Set.open
-	own     int           // in Set.owned[by]
+	// index is where the counter is in Set.open: 0 while it is being opened, -1 while it is being
+	// closed.
+	index int
+	own   int // in Set.owned[by]
 }
 
 const unusable = int64(1) << 40
@@ -299,7 +318,7 @@ func (s *Set[C]) opened(e *Entry[C], counter C, err error) []*Entry[C] {
 	return s.excess(e)
 }
 
-// finish closes a counter that was retired.
+// finish closes a counter that was taken out, and drops the error.
 func (s *Set[C]) finish(e *Entry[C]) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.o.Timeout)
 	defer cancel()
@@ -321,8 +340,8 @@ func (s *Set[C]) shut(ctx context.Context, e *Entry[C]) error {
 func (s *Set[C]) sweep() {
 	timer := time.NewTicker(s.o.Idle / 2)
 	defer timer.Stop()
-	var before uint64 // uses when the last but one period began
-	since := s.uses.Add(1)
+	var before uint64      // uses at the tick before the last one
+	since := s.uses.Add(1) // uses at the last tick
 	for {
 		select {
 		case <-timer.C:
@@ -351,7 +370,7 @@ func (s *Set[C]) idle(since uint64) (idle []*Entry[C], more bool) {
 	return idle, s.sweeping
 }
 
-// finishAll closes counters that were retired, several at a time.
+// finishAll is finish for many counters, several at a time.
 func (s *Set[C]) finishAll(all []*Entry[C]) {
 	var wg sync.WaitGroup
 	for _, e := range all {
