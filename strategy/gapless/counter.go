@@ -72,7 +72,7 @@ func (s *Strategy) counter(name counters.Name) *counter {
 	return c
 }
 
-// OpenCounter implements [counters.Kind].
+// OpenCounter implements [counters.Kind]. It reads the ledger, and creates none.
 func (s *Strategy) OpenCounter(ctx context.Context, name counters.Name, _ string) (*counter, error) {
 	c := s.counter(name)
 	// any operation reads the document first, and this one changes nothing
@@ -91,7 +91,9 @@ func (c *counter) machineKnows() bool {
 	return c.machine.Stats().Known || c.machine.Refusal() != nil
 }
 
-// CloseCounter implements [counters.Kind].
+// CloseCounter implements [counters.Kind]. It waits for the writes under way. There is nothing to
+// give back, except a place: if a write may still create the ledger, nobody knows whose the place
+// is, and the keys are counted.
 func (s *Strategy) CloseCounter(ctx context.Context, name counters.Name, c *counter) error {
 	err := c.close(ctx)
 	c.mu.Lock()

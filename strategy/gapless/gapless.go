@@ -10,7 +10,7 @@
 //   - counter.go: one counter on one node; callers share its writes
 //   - store.go: documents and the fence; it executes the commands of the machine
 //   - account.go: what became of the numbers
-//   - keys.go: which keys there are, and how many there may be
+//   - keys.go: which keys there are, and the place that a new one takes
 //   - period.go: the period that a request is for
 //   - id.go: what is in the ID of a reservation
 //   - takeover.go, handover.go: the strategy of a biz type becomes gapless, or stops being it

@@ -57,8 +57,10 @@ func (s *Strategy) CountKeys(ctx context.Context, p seqd.Period) (n int64, err e
 	return n, nil
 }
 
-// admit takes a place for a key that has no ledger yet. Callers who come together share it. leave
-// is called after the operation that may create the ledger. by is the caller.
+// admit takes a place for a key that has no ledger yet. Callers who come together share the place.
+// The caller calls leave after the operation that may create the ledger. by names the caller. admit
+// waits for the store in the goroutine of its caller. It then has the turn of the counter, and no
+// lock.
 func (c *counter) admit(ctx context.Context, by string) (leave func(), err error) {
 	late, cancel := context.WithTimeout(ctx, c.settings.AcquireTimeout)
 	defer cancel()
@@ -105,7 +107,8 @@ func (c *counter) hasCounter(ctx context.Context) bool {
 	return err == nil
 }
 
-// join notes a caller who may create the ledger, and reports whether that needs no place any more.
+// join notes a caller who may create the ledger, and reports whether no place has to be taken: the
+// counter has one, or there is a ledger by now.
 func (c *counter) join() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -121,8 +124,9 @@ func (c *counter) leave() {
 	c.vacate()
 }
 
-// vacate gives the place back when it is sure that this counter has not created the ledger: another
-// node has, or all operations were refused. mu is held.
+// vacate ends the care for the place once nothing is under way that may create the ledger. If this
+// counter has created the ledger, the place stays taken. Otherwise another node has, or all
+// operations were refused, and vacate gives the place back. mu is held.
 func (c *counter) vacate() {
 	if !c.placed || c.creators > 0 || !c.machine.Idle() {
 		return

@@ -138,7 +138,8 @@ func (f *family) OpenCounter(ctx context.Context, name counters.Name, by string)
 	return f.openCounter(ctx, name, by)
 }
 
-// openCounter opens a counter, if its period was not removed. It creates a new one.
+// openCounter opens a counter, if its period was not removed. If the counter is missing and may be
+// new, its source creates it: now, or, if the store is the sequencer, with the first take of a key.
 func (f *family) openCounter(ctx context.Context, name counters.Name, by string) (*Counter, error) {
 	if err := name.Period.Check(); err != nil {
 		return nil, err
@@ -194,7 +195,8 @@ func (f *family) beginsClaimed(ctx context.Context, name counters.Name, c *Count
 	return storeError(err)
 }
 
-// CloseCounter implements [counters.Kind]. It forgets a counter whose period is over.
+// CloseCounter implements [counters.Kind]. If the period of the counter is over, it also removes
+// the cursor in Redis.
 func (f *family) CloseCounter(ctx context.Context, name counters.Name, c *Counter) error {
 	err := c.Close(ctx) // an event says what is skipped
 	if err == nil && name.Period != 0 && name.Period < f.Calendar.Now(f.Env.Now()) {

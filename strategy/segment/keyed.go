@@ -66,8 +66,8 @@ func (f *family) acquire(ctx context.Context, name counters.Name, by string) (*c
 	return nil, err
 }
 
-// exists reports whether a key has a counter, or a caller who may create it is about to, or nobody
-// knows.
+// exists reports whether a key may have a counter: the store has one or does not answer, or a
+// counter is open here, which may be about to be created.
 func (f *family) exists(ctx context.Context, name counters.Name) bool {
 	if _, open := f.Peek(name); open {
 		return true
