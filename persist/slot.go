@@ -11,7 +11,8 @@ import (
 
 // SlotSet is the bootstrap part of a registry.
 type SlotSet struct {
-	// Incarnation is 32 hexadecimal digits, drawn at random whenever the part is created.
+	// Incarnation is 32 hexadecimal digits, drawn at random when the part is created, when its floor
+	// is raised for an operator, and when the store names the registry anew.
 	Incarnation string `json:"incarnation"`
 	// Layout is how a number is composed of time, sequence and machine ID. It is compared, never
 	// interpreted.

@@ -17,7 +17,10 @@ import (
 )
 
 // Two servers of Redis are two registries, and so are the store and a Redis: each grants every
-// machine ID. So the store names the one that counts: docs/adr/0065-the-store-names-the-redis.md.
+// machine ID. So a document of the store names the one registry of a layout that counts:
+// docs/adr/0065-the-store-names-the-redis.md. The node asks for it each time before it leases or
+// renews (settle). Nodes write the document when they find no registry named, or when they find the
+// named one empty or put back; seqd restored writes it for an operator (force).
 
 // namingKind is the kind of the documents that name registries. Their keys are the names of the
 // registries, which are those of layouts.
@@ -33,25 +36,26 @@ const unusedFor = 10 * time.Second
 // namingPatience limits one question to the store. Half of the time for a renewal is left to Redis.
 const namingPatience = time.Second
 
-// errUnnamed means that the store names another registry, so other nodes may hold every machine ID.
+// errUnnamed means that the store names another registry, so other nodes may hold every machine ID
+// there.
 var errUnnamed = errors.New("this is not the registry of machine IDs of this cluster, or it was lost: give all biz types with this layout the same " +
 	"snowflake.registry, and all nodes the same redis.addrs, redis.db and redis.keyPrefix. If this is the right one, as after a move, or after Redis lost " +
 	"everything while no node was running, stop every node that uses another one, and run seqd restored")
 
-// inStore is the place of a registry in the store. The store has only one for a layout, so it is
-// the named one whatever the store has lost.
+// inStore is the place of a registry in the store. The store has only one for a layout. So if the
+// place is inStore, that one is the named registry, even if it was lost and is new.
 const inStore = "the store"
 
 // named is the body of a document.
 type named struct {
-	// Incarnation is that of the bootstrap part.
+	// Incarnation is what [persist.SlotSet.Incarnation] of the named registry is, or is to become.
 	Incarnation string `json:"incarnation"`
-	// Source is the [persist.SlotTable.Source] under which the registry was named, and Place where it
-	// is in that server.
+	// Source is the [persist.SlotTable.Source] under which the registry was named. Place says where it
+	// is in that server: database and prefix, or inStore.
 	Source string `json:"source"`
 	Place  string `json:"place"`
-	// Unused means that no lease has been granted under the name, and that none is before it says
-	// so. Another registry may take its place.
+	// Unused means that no lease has been granted under the name. A node clears it before the first
+	// one. Until then another registry may take the place of this one.
 	Unused bool `json:"unused,omitempty"`
 }
 
@@ -63,10 +67,12 @@ type naming struct {
 	place     string
 	now       func() time.Time
 
-	mu    sync.Mutex // guards known
-	known string     // the incarnation that the store named when it last answered this holder
-	// used is the last one that a holder of this process knew. A holder ends while its biz types are
-	// idle, and what the process knew stays.
+	mu sync.Mutex // guards known
+	// known is the incarnation of this registry when the store last named it, "" if it never did. It
+	// stays when the store names another registry.
+	known string
+	// used is the last known of all holders of this process on this registry in this place. A holder
+	// ends while its biz types are idle, and what the process knew stays.
 	used *atomic.Pointer[string]
 }
 
@@ -95,31 +101,46 @@ func (n *naming) learn(incarnation string) {
 	n.used.Store(&incarnation)
 }
 
-// hasUsed reports whether this process has used a registry, and no other since.
+// hasUsed reports whether this process has used a registry in this place, and no other there since.
 func (n *naming) hasUsed(incarnation string) bool {
 	used := n.used.Load()
 	return used != nil && *used == incarnation
 }
 
-// settle compares a registry with the one that the store names. It returns the incarnation that the
-// bootstrap part must get, "" if it has that, and errUnnamed if the store names another registry.
-// If settled is false, settle has changed what the store names, and the registry must be read
-// again.
+// settle compares a registry, as it was just read, with the one that the store names. It returns
+// what its caller does next:
+//
+//   - settled, and no incarnation: the registry may be used. If it is in the store and new, it gets
+//     its bootstrap part first, and is compared again.
+//   - settled, and an incarnation: the registry is the named one, and has another incarnation or
+//     none. It gets this one and a floor, and is compared again.
+//   - not settled: this node has just changed what the store names, or another node was faster. The
+//     registry is read and compared again.
+//   - errUnnamed: the store names another registry.
 //
 // The store is asked each time, after the registry: an operator may have named another one, or the
 // address of Redis may lead other nodes to another server. What is then granted here is below the
 // floor of that one, because this registry told its time before the store was asked. Only if the
 // store does not answer, a holder goes on with the incarnation that it knows.
 //
-// A registry in the store is the named one if the store names its own, or none. It gets the
-// incarnation that is named: whatever was granted in Redis before is below the floor that it gets
-// with that.
+// A registry in the store is the named one if the store names its own: then it gets the incarnation
+// that is named, and with that a floor above whatever was granted in Redis before. If the store
+// names none, or one that stays unused, the registry in the store is named with the incarnation
+// that it has.
 //
-// A registry in Redis that is new or was put back is the named one in two cases: if it has the
-// source and the place under which that was named; or if this process has used that one, by the
-// same client. Then it gets a new incarnation, which the store names before Redis has it. So no two
-// servers ever have the same. If Redis fails in between, and loses that, the name is unused, and
-// any node may give another.
+// A registry in Redis that lacks the named incarnation becomes the named one in three cases:
+//
+//   - It has the source and the place under which that was named, as after FLUSHALL. It gets the
+//     named incarnation.
+//   - The store names none, or one that stays unused, and, if it names registries of other layouts
+//     in Redis, this Redis holds one of them (first). The store names a new incarnation, as unused.
+//     A registry from before registries were named has leases, and keeps its incarnation.
+//   - This process has used the named one, by the same client, as when Redis was restarted without
+//     its data. The store names a new incarnation, which counts at once.
+//
+// A new incarnation is named before Redis has it. So no two servers ever have the same. Redis may
+// fail in between, and lose it. Then any node may name another in the second case, and in the third
+// only this process, or an operator.
 func (n *naming) settle(ctx context.Context, t persist.SlotTable) (incarnation string, settled bool, err error) {
 	var has string
 	if t.Set != nil {
@@ -145,7 +166,7 @@ func (n *naming) settle(ctx context.Context, t persist.SlotTable) (incarnation s
 		}
 	case n.place == inStore && free:
 		if has == "" {
-			return "", true, nil // it gets one, and then that is named
+			return "", true, nil // prepare draws one, and then that is named
 		}
 	case is.Place == n.place && (is.Source == t.Source || n.place == inStore):
 		return is.Incarnation, true, nil
@@ -174,9 +195,9 @@ func unnamed(is named) error {
 	return fmt.Errorf("%w. The store names the registry in %s of the Redis with the replication ID %s", errUnnamed, is.Place, is.Source)
 }
 
-// first returns errUnnamed if the store names registries of other layouts, and this Redis holds
-// none of them. Otherwise a node with a wrong Redis could be the first one with a new layout, and
-// keep out all nodes that have the right one.
+// first returns errUnnamed if the store names registries of other layouts in Redis, and this Redis
+// holds none of them. Otherwise a node with a wrong Redis could be the first one with a new layout,
+// and keep out all nodes that have the right one.
 func (n *naming) first(ctx context.Context) (elsewhere error) {
 	docs, err := n.documents.List(ctx, namingKind, "", mostLayouts)
 	if err != nil {
@@ -234,7 +255,8 @@ func parsed(doc persist.Document) (is named, err error) {
 	return is, err
 }
 
-// write names a registry, unless another node has just named one.
+// write names a registry, unless another node has changed the document since doc was read: then it
+// returns nil, and changes nothing.
 func (n *naming) write(ctx context.Context, doc persist.Document, next named) error {
 	ctx, cancel := context.WithTimeout(ctx, namingPatience)
 	defer cancel()
@@ -250,7 +272,8 @@ func (n *naming) write(ctx context.Context, doc persist.Document, next named) er
 	return err
 }
 
-// force names a registry whatever the store named before, for an operator.
+// force names a registry whatever the store named before, for an operator. It returns when the
+// store names it.
 func (n *naming) force(ctx context.Context, next named) error {
 	for n.last() != next.Incarnation {
 		doc, _, err := n.read(ctx)
@@ -264,7 +287,8 @@ func (n *naming) force(ctx context.Context, next named) error {
 	return nil
 }
 
-// elsewhere returns errUnnamed if the store names another registry than the one of a configuration.
+// elsewhere is Elsewhere of [strategy.Factory]: its cause is errUnnamed if the store names another
+// registry than the one of a configuration.
 func elsewhere(ctx context.Context, env strategy.Env, bizType seqd.BizType) (cause, err error) {
 	settings, ok := bizType.Settings.(*Settings)
 	if !ok {
@@ -285,7 +309,8 @@ func elsewhere(ctx context.Context, env strategy.Env, bizType seqd.BizType) (cau
 	return newNaming(env, settings, registryName(l), registry).elsewhere(ctx, t)
 }
 
-// elsewhere returns errUnnamed if a process that has used no registry yet may not use this one.
+// elsewhere returns errUnnamed as the cause if a process that has used no registry yet may not use
+// this one. It changes nothing.
 func (n *naming) elsewhere(ctx context.Context, t persist.SlotTable) (cause, err error) {
 	_, is, err := n.read(ctx)
 	switch {

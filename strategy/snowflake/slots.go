@@ -53,8 +53,9 @@ func (r *slotRegistry) look(ctx context.Context, ids ...int64) (persist.SlotTabl
 // prepared reads the registry after making the changes that its bootstrap part needs. What the node
 // knows by then says how far leases reach: biz types come at any time, on other nodes too.
 //
-// With ids the caller renews a lease. If that is on record, an earlier process has compared the
-// registry with what the store names, so a store that is away does not matter.
+// With ids the caller renews a lease. If the registry has a bootstrap part and the store does not
+// answer, the caller goes on: whoever leased the machine ID, this process or an earlier one, has
+// asked the store which registry counts.
 func (r *slotRegistry) prepared(ctx context.Context, ids ...int64) (persist.SlotTable, error) {
 	for {
 		r.reach = max(r.reach, holders.reach(r))
