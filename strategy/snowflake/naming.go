@@ -68,8 +68,8 @@ type naming struct {
 	now       func() time.Time
 
 	mu sync.Mutex // guards known
-	// known is the incarnation of this registry when the store last named it, "" if it never did. It
-	// stays when the store names another registry.
+	// known is the incarnation of this registry if the store named it when it last answered, ""
+	// otherwise.
 	known string
 	// used is the last known of all holders of this process on this registry in this place. A holder
 	// ends while its biz types are idle, and what the process knew stays.
@@ -99,6 +99,13 @@ func (n *naming) learn(incarnation string) {
 	defer n.mu.Unlock()
 	n.known = incarnation
 	n.used.Store(&incarnation)
+}
+
+// forget lets this holder use no registry until the store has named it again.
+func (n *naming) forget() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.known = ""
 }
 
 // hasUsed reports whether this process has used a registry in this place, and no other there since.
@@ -155,6 +162,9 @@ func (n *naming) settle(ctx context.Context, t persist.SlotTable) (incarnation s
 	}
 	if err != nil {
 		return "", false, err
+	}
+	if is.Incarnation != has {
+		n.forget()
 	}
 	next := named{Incarnation: has, Source: t.Source, Place: n.place}
 	free := is.Unused && n.now().UnixMilli()-doc.Timestamp > unusedFor.Milliseconds()

@@ -124,6 +124,9 @@ func TestTheStoreIsAsked(t *testing.T) {
 	must.Do(t, others.force(t.Context(), named{Incarnation: drawn(), Source: "two", Place: "db 0"}))
 	_, _, err = n.settle(t.Context(), known)
 	must.Is(t, err, errUnnamed)
+	n.documents = cutOff{documents}
+	_, _, err = n.settle(t.Context(), known)
+	must.Is(t, err, persist.ErrUnavailable, "after the store has named another registry")
 }
 
 // Of the store and a Redis only one counts, until an operator says otherwise.
