@@ -145,9 +145,9 @@ func (n *naming) hasUsed(incarnation string) bool {
 //   - This process has used the named one, by the same client, as when Redis was restarted without
 //     its data. The store names a new incarnation, which counts at once.
 //
-// A new incarnation is named before Redis has it. So no two servers ever have the same. Redis may
-// fail in between, and lose it. Then any node may name another in the second case, and in the third
-// only this process, or an operator.
+// A new incarnation is named before Redis has it. So no two servers have the same, unless somebody
+// copies the data of one. Redis may fail in between, and lose it. Then any node may name another in
+// the second case, and in the third only this process, or an operator.
 func (n *naming) settle(ctx context.Context, t persist.SlotTable) (incarnation string, settled bool, err error) {
 	var has string
 	if t.Set != nil {
@@ -287,7 +287,7 @@ func (n *naming) write(ctx context.Context, doc persist.Document, next named) er
 func (n *naming) force(ctx context.Context, next named) error {
 	for n.last() != next.Incarnation {
 		doc, _, err := n.read(ctx)
-		if err != nil {
+		if err != nil && !errors.Is(err, persist.ErrInvalid) { // a damaged document is replaced
 			return err
 		}
 		if err := n.write(ctx, doc, next); err != nil {

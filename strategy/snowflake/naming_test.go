@@ -129,6 +129,50 @@ func TestTheStoreIsAsked(t *testing.T) {
 	must.Is(t, err, persist.ErrUnavailable, "after the store has named another registry")
 }
 
+// watched are documents that call f before one is created.
+type watched struct {
+	persist.Documents
+	f func()
+}
+
+func (w watched) Create(ctx context.Context, doc persist.Document) error {
+	w.f()
+	return w.Documents.Create(ctx, doc)
+}
+
+// A node that uses a registry in Redis as soon as it is named keeps off what the store has granted,
+// however far that reaches.
+func TestReachOfTheStore(t *testing.T) {
+	const day = int64(24 * time.Hour / time.Millisecond)
+	ours, theirs := memory.New(time.Now), memory.New(time.Now)
+	must.Get(ours.Slots().Swap(t.Context(), "machineIds", persist.SlotSwap{NewSet: &persist.SlotSet{Layout: "l", Incarnation: drawn(), Ahead: day}}))(t)
+	ahead := int64(0)
+	names := &naming{documents: watched{ours.Documents(), func() {
+		if known := must.Get(theirs.Slots().Look(t.Context(), "machineIds"))(t); known.Set != nil {
+			ahead = known.Set.Ahead
+		}
+	}}, slots: theirs.Slots(), registry: "machineIds", place: "db 0", now: time.Now, used: new(atomic.Pointer[string])}
+	m := member{layout: "l", horizon: 5000, maxSkew: 2000}
+	from := must.Get(m.restore(t.Context(), names, ours.Slots()))(t)
+	if now := time.Now().UnixMilli(); ahead < day || from <= now+day-1000 {
+		t.Errorf("when it is named, Redis knows of %d ms; it grants from %d ms on", ahead, from-now)
+	}
+}
+
+// An operator can name a registry although the document that named one is damaged.
+func TestDamagedName(t *testing.T) {
+	store := memory.New(time.Now)
+	must.Do(t, store.Documents().Create(t.Context(), persist.Document{Kind: namingKind, Key: "machineIds", Revision: 1, Body: "?"}))
+	n := &naming{documents: store.Documents(), registry: "machineIds", place: inStore, now: time.Now, used: new(atomic.Pointer[string])}
+	table := persist.SlotTable{Set: &persist.SlotSet{Incarnation: drawn()}}
+	_, _, err := n.settle(t.Context(), table)
+	must.Is(t, err, persist.ErrInvalid)
+	must.Do(t, n.force(t.Context(), named{Incarnation: table.Set.Incarnation, Place: inStore}))
+	_, settled, err := n.settle(t.Context(), table)
+	must.Do(t, err)
+	must.Equal(t, settled, true)
+}
+
 // Of the store and a Redis only one counts, until an operator says otherwise.
 func TestTheStoreOrRedis(t *testing.T) {
 	for _, first := range []string{inStore, "db 0"} {

@@ -105,26 +105,44 @@ func restored(ctx context.Context, env strategy.Env, bizType seqd.BizType) (done
 		return "", err
 	}
 	m := newMember(env, settings, l)
-	name, incarnation := registryName(l), drawn()
-	t, err := registry.Look(ctx, name)
+	from, err := m.restore(ctx, newNaming(env, settings, registryName(l), registry), env.Store.Slots())
+	return "leases that are granted from now on begin at " + at(from), err
+}
+
+// restore lets the store name a registry, and raises the floor of that. It returns the first time
+// that is granted from then on. ours is where the store has its own registry.
+func (m *member) restore(ctx context.Context, names *naming, ours persist.SlotStore) (from int64, err error) {
+	name, incarnation, least := names.registry, drawn(), int64(0)
+	if names.place != inStore {
+		// The registry of the store knows how far leases and reservations reach that it has granted.
+		// The one in Redis has to know it before nodes use that.
+		t, err := ours.Look(ctx, name)
+		if err == nil && t.Set != nil {
+			m.reach = t.Set.Ahead
+		}
+		if err == nil {
+			_, err = m.raiseFloor(ctx, names.slots, name, drawn(), 0)
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+	t, err := names.slots.Look(ctx, name)
 	if err != nil {
-		return "", err
+		return 0, err
 	}
 	// What other registries granted until the store names this one is below the floor that it gets
 	// after that.
-	names := newNaming(env, settings, name, registry)
 	if err := names.force(ctx, named{Incarnation: incarnation, Source: t.Source, Place: names.place}); err != nil {
-		return "", err
+		return 0, err
 	}
-	least := int64(0)
-	// The registry of the store knows how far leases and reservations reach that it has granted.
 	if names.place != inStore {
-		if least, err = m.raiseFloor(ctx, env.Store.Slots(), name, drawn(), 0); err != nil {
-			return "", err
+		if least, err = m.raiseFloor(ctx, ours, name, drawn(), 0); err != nil {
+			return 0, err
 		}
 	}
-	floor, err := m.raiseFloor(ctx, registry, name, incarnation, least)
-	return "leases that are granted from now on begin at " + at(floor+1), err
+	floor, err := m.raiseFloor(ctx, names.slots, name, incarnation, least)
+	return floor + 1, err
 }
 
 // raiseFloor gives a registry another incarnation, and a floor that is not below least.
