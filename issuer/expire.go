@@ -2,7 +2,6 @@ package issuer
 
 import (
 	"context"
-	"log/slog"
 
 	"github.com/seqd/seqd"
 )
@@ -53,10 +52,10 @@ func (is *Issuer) expired(i *instance, e seqd.Expiry) {
 			continue
 		}
 		if err := w.rejected(ctx, plug, call, refusal); err != nil {
-			is.failures.Write(slog.LevelError, "plugin failed to handle an expiry", "bizType", i.name, "error", err)
+			is.failures.Error("plugin failed to handle an expiry", "bizType", i.name, "error", err)
 		}
 	}
 	if err := tell(ctx, i.rejected, call, refusal); err != nil {
-		is.failures.Write(slog.LevelError, "rejection handler failed", "bizType", i.name, "error", err)
+		is.failures.Error("rejection handler failed", "bizType", i.name, "error", err)
 	}
 }

@@ -344,7 +344,7 @@ func (is *Issuer) undo(ctx context.Context, i *instance, p *progress, refusal *s
 	p.call.Sequence.Reset()
 	for _, plug := range i.chain[:p.entered] {
 		if err := p.waits.onError(ctx, plug, p.call, refusal); err != nil {
-			is.failures.Write(slog.LevelError, "OnError failed", "bizType", i.name, "error", err)
+			is.failures.Error("OnError failed", "bizType", i.name, "error", err)
 		}
 	}
 }
@@ -384,7 +384,7 @@ func (is *Issuer) reject(ctx context.Context, i *instance, p *progress, err erro
 			continue
 		}
 		if err := p.waits.rejected(ctx, plug, call, refusal); err != nil {
-			is.failures.Write(slog.LevelError, "plugin failed to handle a refusal", "bizType", call.BizType, "error", err)
+			is.failures.Error("plugin failed to handle a refusal", "bizType", call.BizType, "error", err)
 		}
 	}
 	return is.conclude(ctx, i.rejected, call, refusal)
@@ -393,7 +393,7 @@ func (is *Issuer) reject(ctx context.Context, i *instance, p *progress, err erro
 // conclude calls the rejection handler and the observer, and returns what the caller gets.
 func (is *Issuer) conclude(ctx context.Context, handler seqd.RejectedHandler, call *seqd.Call, refusal *seqd.Error) error {
 	if err := tell(ctx, handler, call, refusal); err != nil {
-		is.failures.Write(slog.LevelError, "rejection handler failed", "bizType", call.BizType, "error", err)
+		is.failures.Error("rejection handler failed", "bizType", call.BizType, "error", err)
 	}
 	is.observer.Rejected(call.BizType, refusal.Code)
 	return refusal
@@ -402,7 +402,7 @@ func (is *Issuer) conclude(ctx context.Context, handler seqd.RejectedHandler, ca
 // logDefect logs a refusal that a defect caused.
 func (is *Issuer) logDefect(call *seqd.Call, refusal *seqd.Error) {
 	if refusal.Code.Defect() {
-		is.failures.Write(slog.LevelError, "request failed", "bizType", call.BizType, "error", refusal, "requestId", call.Caller.RequestID)
+		is.failures.Error("request failed", "bizType", call.BizType, "error", refusal, "requestId", call.Caller.RequestID)
 	}
 }
 

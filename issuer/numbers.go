@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"log/slog"
 
 	"github.com/seqd/seqd"
 )
@@ -79,7 +78,7 @@ func (is *Issuer) giveBack(i *instance, m undelivered, why error) {
 	var err error
 	defer func() {
 		if err != nil {
-			is.failures.Write(slog.LevelError, "numbers of a failed request could not be given back", "bizType", i.name, "error", err)
+			is.failures.Error("numbers of a failed request could not be given back", "bizType", i.name, "error", err)
 		}
 	}()
 	defer recoverFrom(seqd.CodeInternal, "strategy", i.kind, &err)

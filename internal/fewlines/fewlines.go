@@ -23,9 +23,14 @@ const mostLines = 100
 // New returns a Log that writes to another.
 func New(log *slog.Logger) *Log { return &Log{log: log, limit: rate.NewLimiter(1, mostLines)} }
 
-// Write writes a line, unless there were too many of late. The next one says in leftOut how many
-// were not written.
-func (l *Log) Write(level slog.Level, line string, args ...any) {
+// Error writes an error, as [slog.Logger.Error] does, unless there were too many lines of late. The
+// next one says in leftOut how many were not written.
+func (l *Log) Error(line string, args ...any) { l.write(slog.LevelError, line, args...) }
+
+// Warn is Error for a warning. Both have one bound.
+func (l *Log) Warn(line string, args ...any) { l.write(slog.LevelWarn, line, args...) }
+
+func (l *Log) write(level slog.Level, line string, args ...any) {
 	if !l.limit.Allow() {
 		l.leftOut.Add(1)
 		return

@@ -14,15 +14,15 @@ func TestFewLines(t *testing.T) {
 		var out strings.Builder
 		log := New(slog.New(slog.NewTextHandler(&out, nil)))
 		for range 1000 {
-			log.Write(slog.LevelWarn, "one", "n", 1)
+			log.Warn("one", "n", 1)
 		}
 		if got := strings.Count(out.String(), "msg=one n=1\n"); got != mostLines {
 			t.Errorf("%d lines: %s", got, out.String())
 		}
 		time.Sleep(time.Second)
 		out.Reset()
-		log.Write(slog.LevelError, "next")
-		log.Write(slog.LevelError, "another")
+		log.Error("next")
+		log.Error("another")
 		if got := out.String(); strings.Count(got, "\n") != 1 || !strings.HasSuffix(got, "level=ERROR msg=next leftOut=900\n") {
 			t.Errorf("logged %s", got)
 		}

@@ -3,7 +3,6 @@ package httpapi
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"math"
 	"net/http"
 	"runtime/debug"
@@ -68,7 +67,7 @@ func (w *errorWriter) handler(f func(*gin.Context) error) gin.HandlerFunc {
 // otherwise the caller would take what it has for all there is.
 func (w *errorWriter) breakOff(c *gin.Context, err error) {
 	w.tracing.code(c, seqd.CodeOf(err))
-	w.failures.Write(slog.LevelWarn, "an answer broke off", "requestId", requestID(c), "error", err)
+	w.failures.Warn("an answer broke off", "requestId", requestID(c), "error", err)
 	panic(http.ErrAbortHandler)
 }
 
@@ -87,7 +86,7 @@ func (w *errorWriter) fail(c *gin.Context, err error) {
 // it.
 func (w *errorWriter) logCause(c *gin.Context, err *seqd.Error) {
 	if err.Err != nil && administrative(c) && !errors.Is(err, context.Canceled) {
-		w.failures.Write(slog.LevelWarn, "an administrator's request was refused", "requestId", requestID(c), "error", err)
+		w.failures.Warn("an administrator's request was refused", "requestId", requestID(c), "error", err)
 	}
 }
 
@@ -135,7 +134,7 @@ func (w *errorWriter) recover(c *gin.Context) {
 	case http.ErrAbortHandler: // see breakOff
 		panic(p)
 	}
-	w.failures.Write(slog.LevelError, "panic while answering a request", "path", discreet(c.Request.URL.Path), "requestId", requestID(c), "panic", p, "stack", string(debug.Stack()))
+	w.failures.Error("panic while answering a request", "path", discreet(c.Request.URL.Path), "requestId", requestID(c), "panic", p, "stack", string(debug.Stack()))
 	c.Abort()
 	if !c.Writer.Written() {
 		w.fail(c, &seqd.Error{Code: seqd.CodeInternal, Detail: "an internal error; the log of the service says more"})

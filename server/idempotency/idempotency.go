@@ -257,7 +257,7 @@ func (r *request) replay(found record, err error) (lines string, _ error) {
 		lines, err = found.lines()
 	}
 	if errors.Is(err, errDamaged) {
-		r.failures.Write(slog.LevelError, "request failed", "bizType", r.call.BizType, "requestId", r.call.Caller.RequestID, "error", err)
+		r.failures.Error("request failed", "bizType", r.call.BizType, "requestId", r.call.Caller.RequestID, "error", err)
 	}
 	return lines, err
 }

@@ -4,7 +4,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
-	"log/slog"
 	"net"
 	"runtime/debug"
 	"sync"
@@ -225,7 +224,7 @@ func (s *Server) hangUp(c net.Conn) {
 // recover ends the connection after a panic.
 func (c *conn) recover() {
 	if p := recover(); p != nil {
-		c.server.gate.Failures.Write(slog.LevelError, "panic while answering a command", "requestId", c.requestID, "panic", p, "stack", string(debug.Stack()))
+		c.server.gate.Failures.Error("panic while answering a command", "requestId", c.requestID, "panic", p, "stack", string(debug.Stack()))
 	}
 }
 
