@@ -4,6 +4,7 @@
 package longlock
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -23,19 +24,19 @@ func (l *Lock) init() { l.once.Do(func() { l.free = make(chan struct{}, 1) }) }
 // Lock implements [sync.Locker].
 func (l *Lock) Lock() { l.init(); l.free <- struct{}{} }
 
-// LockWithin locks l unless that takes longer than patience, or ctx ends. It reports whether it
-// has.
-func (l *Lock) LockWithin(ctx context.Context, patience time.Duration) bool {
+// LockWithin locks l. If ctx ends before that, it returns the error of ctx, and if that takes longer
+// than patience, tooLong.
+func (l *Lock) LockWithin(ctx context.Context, patience time.Duration, tooLong error) error {
 	l.init()
 	late := time.NewTimer(patience)
 	defer late.Stop()
 	select {
 	case l.free <- struct{}{}:
-		return true
+		return nil
 	case <-late.C:
 	case <-ctx.Done():
 	}
-	return false
+	return cmp.Or(ctx.Err(), tooLong)
 }
 
 // Unlock implements [sync.Locker]. It panics if l is not locked.

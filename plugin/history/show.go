@@ -1,7 +1,6 @@
 package history
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -84,8 +83,8 @@ const searchPatience = 5 * time.Second
 // at every record, and several would take all processors, or all connections to a database, from
 // issuing.
 func (p *pipe) list(ctx context.Context, q persist.HistoryQuery) ([]persist.HistoryRecord, error) {
-	if !p.search.LockWithin(ctx, searchPatience) {
-		return nil, cmp.Or(ctx.Err(), error(errSearching))
+	if err := p.search.LockWithin(ctx, searchPatience, errSearching); err != nil {
+		return nil, err
 	}
 	defer p.search.Unlock()
 	return p.store.List(ctx, q)

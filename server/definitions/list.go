@@ -1,7 +1,6 @@
 package definitions
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -36,8 +35,8 @@ func (e *Editor) List(ctx context.Context, want admin.Listing) (list []admin.Biz
 		want.After = justBefore(prefix)
 	}
 	if want.Match != "" {
-		if !e.searching.LockWithin(ctx, searchPatience) {
-			return nil, "", cmp.Or(ctx.Err(), error(errSearching))
+		if err := e.searching.LockWithin(ctx, searchPatience, errSearching); err != nil {
+			return nil, "", err
 		}
 		defer e.searching.Unlock()
 	}
