@@ -89,8 +89,7 @@ var bugs = []schedule{
 		name: "the address of Redis moves", was: "While nodes ran, the address of Redis led one of them to an empty one, where it began the registry of machine IDs anew. The others went on with the former one for up to a minute, and numbers repeated.",
 		rules: []string{"registry-named"},
 		world: Options{Redis: true, Registry: true, BizTypes: only("user"), Script: func(w *World) {
-			w.named("a").restartWith("SEQD_SNOWFLAKE_MACHINEID", "5")
-			w.named("b").restartWith("SEQD_SNOWFLAKE_MACHINEID", "5")
+			defer w.shareMachineID()()
 			w.at(20 * time.Second)
 			stop := w.busy(50*time.Millisecond, "user", 10)
 			w.issue("a", "user", 1)
@@ -102,7 +101,6 @@ var bugs = []schedule{
 				time.Sleep(20 * time.Second)
 			})
 			stop()
-			w.named("b").restartWith("SEQD_SNOWFLAKE_MACHINEID", "")
 		}},
 	},
 	{

@@ -288,6 +288,13 @@ var redisTemptations = []schedule{
 // slowRedis lets nodes wait long for Redis.
 var slowRedis = map[string]string{"SEQD_REDIS_TIMEOUT": "5s"}
 
+// shareMachineID gives the nodes a and b one machine ID, and returns what gives b any again.
+func (w *World) shareMachineID() (end func()) {
+	w.named("a").restartWith("SEQD_SNOWFLAKE_MACHINEID", "5")
+	w.named("b").restartWith("SEQD_SNOWFLAKE_MACHINEID", "5")
+	return func() { w.named("b").restartWith("SEQD_SNOWFLAKE_MACHINEID", "") }
+}
+
 // alone cuts a node off from Redis, and lets it issue on its own. The returned function ends that.
 func (w *World) alone(node string) (back func()) {
 	w.while("cut off", redisAway, func(*fault) {

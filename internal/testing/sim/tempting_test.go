@@ -113,23 +113,20 @@ var someTemptations = []schedule{
 		name: "two registries", was: "Nodes that lease one machine ID, each in a Redis of its own, issue the same numbers.",
 		rules: []string{"registry-named"},
 		world: Options{Redis: true, Registry: true, BizTypes: only("user"), Script: func(w *World) {
-			w.named("a").restartWith("SEQD_SNOWFLAKE_MACHINEID", "5")
-			w.named("b").restartWith("SEQD_SNOWFLAKE_MACHINEID", "5")
+			defer w.shareMachineID()()
 			w.at(20 * time.Second)
 			stop := w.busy(50*time.Millisecond, "user", 2000)
 			for _, way := range otherRedises {
 				w.begin("two-redises", "b", way, 15*time.Second)()
 			}
 			stop()
-			w.named("b").restartWith("SEQD_SNOWFLAKE_MACHINEID", "")
 		}},
 	},
 	{
 		name: "the registry is changed by force", was: "Nodes went on with leases of the former registry of machine IDs, and issued what others issued under leases of the new one.",
 		rules: []string{"registry-named"},
 		world: Options{Redis: true, Registry: true, BizTypes: only("user"), Script: func(w *World) {
-			w.named("a").restartWith("SEQD_SNOWFLAKE_MACHINEID", "5")
-			w.named("b").restartWith("SEQD_SNOWFLAKE_MACHINEID", "5")
+			defer w.shareMachineID()()
 			w.at(20 * time.Second)
 			stop := w.busy(50*time.Millisecond, "user", 2000)
 			w.issue("a", "user", 1)
@@ -152,7 +149,6 @@ var someTemptations = []schedule{
 				holds, standsBy = standsBy, holds
 			}
 			stop()
-			w.named("b").restartWith("SEQD_SNOWFLAKE_MACHINEID", "")
 		}},
 	},
 	{
