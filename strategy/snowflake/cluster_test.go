@@ -116,8 +116,8 @@ func TestRegistryOfAnotherLayout(t *testing.T) {
 	must.Is(t, must.Err(m.prepare(persist.SlotTable{Set: &persist.SlotSet{Layout: "b"}})), errLayout)
 	// seqd restored keeps the layout, and a floor is never lowered
 	table := persist.SlotTable{Now: 1000, Set: &persist.SlotSet{Layout: "b", Ahead: 100, Floor: 5000}}
-	if swap, from := m.refloor(table); swap.NewSet.Layout != "b" || swap.NewSet.Floor != 5000 || from != 5001 {
-		t.Errorf("%+v from %d", swap.NewSet, from)
+	if swap := m.refloor(table, "anew"); swap.NewSet.Layout != "b" || swap.NewSet.Floor != 5000 || swap.NewSet.Incarnation != "anew" {
+		t.Errorf("%+v", swap.NewSet)
 	}
 	if swap := m.covered(table, lease{until: 6000}); swap != nil {
 		t.Errorf("a floor that was just set becomes %+v", swap.NewSet)

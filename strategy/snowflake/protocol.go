@@ -139,16 +139,16 @@ func (m *member) part(t persist.SlotTable) persist.SlotSet {
 	return next
 }
 
-// refloor returns the change that raises the floor of a registry that was restored from a backup.
-// from is the first time that it grants then.
-func (m *member) refloor(t persist.SlotTable) (swap persist.SlotSwap, from int64) {
+// refloor returns the change that gives a registry another incarnation, and a floor above all that
+// it can have granted.
+func (m *member) refloor(t persist.SlotTable, incarnation string) persist.SlotSwap {
 	next := m.part(t)
-	next.Incarnation = drawn()
+	next.Incarnation = incarnation
 	if t.Set != nil {
 		next.Layout, next.Floor = t.Set.Layout, t.Set.Floor
 	}
 	next.Floor = max(next.Floor, floor(t, next.Ahead))
-	return persist.SlotSwap{OldSet: t.Set, NewSet: &next, Source: t.Source}, next.Floor + 1
+	return persist.SlotSwap{OldSet: t.Set, NewSet: &next, Source: t.Source}
 }
 
 // floor returns a time above every lease that can have been granted so far.

@@ -79,8 +79,7 @@ func (r *slotRegistry) prepared(ctx context.Context, ids ...int64) (persist.Slot
 			continue
 		}
 		if incarnation != "" {
-			again, _ := r.refloor(t)
-			again.NewSet.Incarnation = incarnation
+			again := r.refloor(t, incarnation)
 			swap = &again
 		}
 		if swap == nil {

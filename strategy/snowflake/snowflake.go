@@ -150,8 +150,8 @@ func (m *member) raiseFloor(ctx context.Context, registry persist.SlotStore, nam
 	for made := false; !made && err == nil; {
 		var t persist.SlotTable
 		if t, err = registry.Look(ctx, name); err == nil {
-			swap, _ := m.refloor(t)
-			swap.NewSet.Incarnation, swap.NewSet.Floor = incarnation, max(swap.NewSet.Floor, least)
+			swap := m.refloor(t, incarnation)
+			swap.NewSet.Floor = max(swap.NewSet.Floor, least)
 			floor = swap.NewSet.Floor
 			made, err = registry.Swap(ctx, name, swap)
 		}
