@@ -229,7 +229,7 @@ func TestPostgresLossyBesideLossless(t *testing.T) {
 	}
 	lossy := open(server, false)
 	must.Do(t, lossy.Counters().Create(t.Context(), persist.Counter{BizTag: "order", Step: 10}))
-	fencedBy(t, openPostgres(t, server.URL(), func(o *postgres.Options) { o.Lossless, o.Timeout, o.Admit = true, patient, nil })) // a command
+	fencedBy(t, openPostgres(t, server.URL(), func(o *postgres.Options) { o.Lossless, o.Timeout, o.Beside = true, patient, true })) // a command
 	must.Get(allocate(t.Context(), lossy))(t)
 	fencedBy(t, open(server, true))
 	server.Configure("synchronous_standby_names = ''") // as an operator does whose standby is away

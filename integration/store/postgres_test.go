@@ -1,7 +1,6 @@
 package store
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -30,7 +29,7 @@ func emptyPostgres(server *testenv.Postgres) {
 
 // sqlOptions are those of a store in an SQL database, unless a test says otherwise.
 func sqlOptions() sqlstore.Options {
-	return sqlstore.Options{Timeout: patient, MaxConnections: 8, Now: time.Now, Admit: func(context.Context) error { return nil }}
+	return sqlstore.Options{Timeout: patient, MaxConnections: 8, Now: time.Now}
 }
 
 // openPostgres opens a store in the database behind a URL.

@@ -64,6 +64,9 @@ type How struct {
 	// ReadOnly opens the store for reading. Open creates and changes nothing, and each operation
 	// takes at most 4 s: see [How.Patience].
 	ReadOnly bool
+	// Beside opens the store for a command that runs beside nodes, whose settings may differ from
+	// those of the command. What the nodes rely on follows from the settings of nodes alone.
+	Beside bool
 	// Unreached opens the store of a server even if it cannot be reached now: its operations return
 	// [persist.ErrUnavailable] until it can.
 	Unreached bool

@@ -61,7 +61,7 @@ func (l *link) upgrade(ctx context.Context, c Conn) error {
 	for ; err == nil && version < len(l.dialect.Steps); version++ {
 		_, err = c.Exec(ctx, "upgrade schema", l.dialect.Steps[version])
 	}
-	if err == nil && made && l.opts.Lossless && l.opts.Admit != nil { // the next answer may come from another server
+	if err == nil && made && l.opts.Lossless && !l.opts.Beside { // the next answer may come from another server
 		_, err = c.Exec(ctx, "begin lossless",
 			"UPDATE seqd_schema SET fence = CONCAT('"+LosslessMark+"', fence) WHERE LEFT(fence, 1) <> '"+LosslessMark+"'")
 	}
@@ -96,7 +96,7 @@ func (s *Store) Fence(ctx context.Context) (f persist.Fence, err error) {
 		f.Confirmed = known
 	case marked: // it has to be confirmed
 		f.Confirmed = Lossless + " " + known
-	case err == nil && s.opts.Lossless && known == f.Current && s.opts.Admit != nil: // no counter is affected
+	case err == nil && s.opts.Lossless && known == f.Current && !s.opts.Beside: // no counter is affected
 		_, err = s.exec(ctx, "begin lossless", "UPDATE seqd_schema SET fence = ? WHERE fence = ? AND "+s.dialect.SchemaFence+" = ?",
 			LosslessMark+known, known, known) // not if another server has taken over since
 	}

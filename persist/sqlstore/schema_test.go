@@ -3,7 +3,7 @@ package sqlstore
 import (
 	"context"
 	"errors"
-	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -29,9 +29,12 @@ func (f *fake) Exec(_ context.Context, _, statement string, _ ...any) (int64, er
 	if f.fails != nil {
 		return 0, f.fails
 	}
-	f.ran = append(f.ran, statement)
-	_, err := fmt.Sscanf(statement, "step to %d", &f.version)
-	return 1, err
+	ran, _, _ := strings.Cut(statement, " seqd_schema")
+	f.ran = append(f.ran, ran)
+	if step, is := strings.CutPrefix(statement, "step to "); is {
+		f.version, _ = strconv.ParseInt(step, 10, 64)
+	}
+	return 1, nil
 }
 
 func (f *fake) Query(_ context.Context, _, statement string, row func(Scan) error, _ ...any) error {
@@ -85,6 +88,9 @@ func TestSchema(t *testing.T) {
 		"half made":          {version: 0, ran: "step to 1 step to 2 step to 3"},
 		"older":              {version: 1, ran: "step to 2 step to 3"},
 		"present":            {version: 3},
+		"lossless":           {version: -1, opts: Options{Lossless: true}, ran: "step to 1 step to 2 step to 3 UPDATE"},
+		"lossless, beside":   {version: -1, opts: Options{Lossless: true, Beside: true}, ran: "step to 1 step to 2 step to 3"},
+		"lossless, older":    {version: 1, opts: Options{Lossless: true}, ran: "step to 2 step to 3"},
 		"newer":              {version: 4, want: persist.ErrNewer},
 		"empty, read only":   {version: -1, opts: Options{ReadOnly: true}, want: persist.ErrNotFound},
 		"older, read only":   {version: 2, opts: Options{ReadOnly: true}, want: Refused("the tables have schema version 2, this build needs 3: start seqd on them first")},

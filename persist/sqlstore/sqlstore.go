@@ -133,8 +133,10 @@ type Options struct {
 	Unreached bool
 	// ReadOnly opens the store to look at it. The schema is not created or changed.
 	ReadOnly bool
-	// Admit, nil for commands, is called before every operation. If it returns an error, the operation
-	// returns that error and does nothing.
+	// Beside opens the store for a command that runs beside nodes. It never sets the [LosslessMark].
+	Beside bool
+	// Admit, unless nil, is called before every operation. If it returns an error, the operation returns
+	// that error and does nothing.
 	Admit func(context.Context) error
 	// Now is the clock of the timestamps.
 	Now func() time.Time

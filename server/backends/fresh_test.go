@@ -11,9 +11,11 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/seams"
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/bolt"
+	"github.com/seqd/seqd/persist/driver"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/server/config"
 )
@@ -61,6 +63,24 @@ func TestStoreThatMustExist(t *testing.T) {
 	}
 	store := must.Get(NewStore(t.Context(), cfg, time.Now))(t)
 	must.Report(t, store.Close())
+}
+
+// Commands open a store as what runs beside nodes, and nodes do not.
+func TestBeside(t *testing.T) {
+	var how driver.How
+	ctx := seams.With(t.Context(), seams.Seams{OpenStore: func(_ context.Context, h driver.How) (persist.Store, error) {
+		how = h
+		return memory.New(time.Now), nil
+	}})
+	cfg, opts := config.Default().Store, StoreOptions{Now: time.Now, Log: slog.New(slog.DiscardHandler)}
+	must.Get(NewStore(ctx, cfg, time.Now))(t)
+	must.Equal(t, true, how.Beside, "a command")
+	must.Get(OpenStore(ctx, cfg, opts))(t)
+	must.Equal(t, false, how.Beside, "a node")
+	cfg.Driver = "postgres"
+	opts.Remembered = func() ([]string, string) { return []string{"user"}, "c" }
+	must.Get(OpenStore(ctx, cfg, opts))(t)
+	must.Equal(t, false, how.Beside, "a node that can begin without the store")
 }
 
 // A new store is refused beside a Redis that serves another one, and stays new. A store that nodes

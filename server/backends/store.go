@@ -22,7 +22,7 @@ const closeTimeout = 5 * time.Second
 
 // NewStore opens a store, for commands that run beside the service.
 func NewStore(ctx context.Context, cfg config.Store, now func() time.Time) (persist.Store, error) {
-	store, err := newStore(ctx, cfg, driver.How{Now: now})
+	store, err := newStore(ctx, cfg, driver.How{Now: now, Beside: true})
 	if err != nil {
 		return nil, err
 	}
