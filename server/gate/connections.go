@@ -49,3 +49,8 @@ var errNoPlace = overloaded("so many connections are open that only probes are a
 // NoPlace returns why a request is refused on a connection for which only a spare place was left.
 // Its detail needs no escaping in JSON.
 func NoPlace() *seqd.Error { return errNoPlace }
+
+var errEnded = overloaded("the connection was silent for too long, or had to make room for others, and is being closed")
+
+// Ended returns why a request is refused that arrived just after its connection was ended.
+func Ended() *seqd.Error { return errEnded }

@@ -78,7 +78,7 @@ func (m *middleware) around(c *gin.Context) {
 	}
 	defer m.errors.recover(c)
 	if !place.Begin() {
-		c.AbortWithStatus(http.StatusServiceUnavailable) // nobody gets the answer
+		m.refuseEnded(c)
 		return
 	}
 	answered := false
@@ -93,7 +93,7 @@ func (m *middleware) around(c *gin.Context) {
 		return
 	}
 	if answered = m.shown(c, place); !answered {
-		c.AbortWithStatus(http.StatusServiceUnavailable)
+		m.refuseEnded(c)
 		return
 	}
 	if place.Spare() && limit != nil {
@@ -116,6 +116,15 @@ func (m *middleware) around(c *gin.Context) {
 	if !audit {
 		m.audit.writeRefused(c, id[0], code)
 	}
+}
+
+// refuseEnded refuses a request on a connection that has been ended. The connection may not be
+// closed yet, so the caller may still get the answer.
+func (m *middleware) refuseEnded(c *gin.Context) {
+	c.Writer.Header()["Connection"] = closing
+	closeGently(c)
+	c.Abort()
+	m.errors.fail(c, gate.Ended())
 }
 
 // shown says that the caller of a request is known, if it is or need not be. It returns false if

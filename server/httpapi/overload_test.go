@@ -267,6 +267,20 @@ func TestSilentConnections(t *testing.T) {
 	}
 }
 
+// TestRequestOnEndedConnection checks that a request that arrives after its connection was ended,
+// and before the connection is closed, is refused as any other request.
+func TestRequestOnEndedConnection(t *testing.T) {
+	api := newStarting(t, func(o *options) { o.MaxConnections = 1 })
+	table := api.Gate().Connections
+	place := table.Enter(io.NopCloser(nil))
+	table.Enter(io.NopCloser(nil))
+	r := must.Get(newRequest("GET", "/healthz"))(t)
+	w := httptest.NewRecorder()
+	api.ServeHTTP(w, r.WithContext(httpapi.WithPlace(r.Context(), place)))
+	wantProblem(t, w, 503, seqd.CodeOverloaded)
+	must.Equal(t, "close", w.Header().Get("Connection"), "the connection")
+}
+
 // TestSpareConnections checks that probes are answered, and nothing else, while requests are
 // answered on as many connections as are possible.
 func TestSpareConnections(t *testing.T) {

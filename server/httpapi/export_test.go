@@ -1,0 +1,12 @@
+package httpapi
+
+import (
+	"context"
+
+	"github.com/seqd/seqd/server/connections"
+)
+
+// WithPlace returns the context of requests on a connection that has a place.
+func WithPlace(ctx context.Context, place *connections.Place) context.Context {
+	return context.WithValue(ctx, connKey{}, &connection{place: place})
+}
