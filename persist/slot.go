@@ -93,8 +93,9 @@ type SlotTable struct {
 	// Now is the time of the registry's own clock, in ms since the Unix epoch, read after the
 	// slots.
 	Now int64
-	// Source identifies a server that can lose writes that it has confirmed: the replication ID of
-	// a Redis server. It is "" for other servers.
+	// Source changes when the server may have lost writes that it has confirmed: it is the
+	// replication ID of a Redis server, or the fence of a [Fenced] store. Other stores lose none, and
+	// it is "".
 	Source string
 	// Lag is how old writes can be that such a server loses, in ms; 0 if Source is "", or if it is
 	// certain that the registry has lost none.

@@ -31,10 +31,11 @@ func TestMySQLCancelledCommit(t *testing.T) {
 	o.Lossless, o.Timeout = true, 20*time.Second
 	s := openMySQL(t, o)
 	must.Do(t, s.Counters().Create(t.Context(), persist.Counter{BizTag: "order", Step: 10}))
+	fence := must.Get(s.Fence(t.Context()))(t).Current
 	for what, write := range map[string]func(context.Context) error{
 		"a range": func(ctx context.Context) error { _, err := allocate(ctx, s); return err },
 		"a slot": func(ctx context.Context) error {
-			made, err := s.Slots().Swap(ctx, registry, persist.SlotSwap{NewSet: &slotSet})
+			made, err := s.Slots().Swap(ctx, registry, persist.SlotSwap{NewSet: &slotSet, Source: fence})
 			if made {
 				err = errors.New("it was acknowledged")
 			}

@@ -322,10 +322,11 @@ func TestPostgresCancelledCommit(t *testing.T) {
 	s := openPostgres(t, server.URL(), func(o *postgres.Options) { o.Lossless, o.Timeout = true, 30*time.Second })
 	ctx := t.Context()
 	must.Do(t, s.Counters().Create(ctx, persist.Counter{BizTag: "order", Step: 10}))
+	fence := fencedBy(t, s).Current
 	standby.Pause()
 	done := make(chan error, 1)
 	go func() {
-		made, err := s.Slots().Swap(ctx, registry, persist.SlotSwap{NewSet: &slotSet})
+		made, err := s.Slots().Swap(ctx, registry, persist.SlotSwap{NewSet: &slotSet, Source: fence})
 		if made {
 			err = errors.New("it was acknowledged")
 		}
@@ -514,7 +515,7 @@ func TestPostgresCommitsCeaseToWait(t *testing.T) {
 	if other.CreateFenced(t.Context(), ledgerDocument("order", 1), fence) == nil {
 		t.Error("the ledger is on one server only")
 	}
-	lease := persist.SlotSwap{NewSet: &slotSet, NewSlot: leased(5)}
+	lease := persist.SlotSwap{NewSet: &slotSet, NewSlot: leased(5), Source: fence}
 	made, err := s.Slots().Swap(t.Context(), registry, lease)
 	if err == nil || !strings.Contains(err.Error(), "synchronous_standby_names is empty") {
 		t.Errorf("%t, %v: the lease is on one server only", made, err)

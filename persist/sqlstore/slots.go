@@ -24,11 +24,12 @@ const root int64 = -1
 // lag is how old the writes can be that a failover loses, in ms: as old as a standby may be behind.
 const lag = 60_000
 
-// lagOf returns the lag of a registry. An empty one in a store that has never failed over is new:
-// it lost nothing. origin is the fence under which the tables were created. It is not the one that
-// was confirmed last: what an operator confirmed may be lost all the same.
-func lagOf(t persist.SlotTable, all bool, origin string) int64 {
-	if all && t.Set == nil && len(t.Slots) == 0 && t.Source == origin {
+// lagOf returns the lag of a registry. In a store that has never failed over, one that is empty is
+// new and lost nothing; nor did any if failovers lose nothing from now on. origin is the fence under
+// which the tables were created. It is not the one that was confirmed last: what an operator
+// confirmed may be lost all the same.
+func lagOf(t persist.SlotTable, all, lossless bool, origin string) int64 {
+	if t.Source == origin && (lossless || all && t.Set == nil && len(t.Slots) == 0) {
 		return 0
 	}
 	return lag
@@ -69,11 +70,8 @@ func (s *slots) Look(ctx context.Context, registry string, ids ...int64) (t pers
 		return persist.SlotTable{}, about(registry, err)
 	}
 	slices.SortFunc(found.Slots, func(a, b persist.Slot) int { return cmp.Compare(a.ID, b.ID) })
-	t.Set, t.Slots = found.Set, found.Slots
-	if !s.opts.Lossless {
-		t.Source = fence
-		t.Lag = lagOf(t, len(ids) == 0, origin)
-	}
+	t.Set, t.Slots, t.Source = found.Set, found.Slots, fence
+	t.Lag = lagOf(t, len(ids) == 0, s.opts.Lossless, origin)
 	return t, nil
 }
 
@@ -122,9 +120,6 @@ func (s *slots) Swap(ctx context.Context, registry string, swap persist.SlotSwap
 		ids = append(ids, swap.NewSlot.ID)
 	}
 	err := s.change(ctx, "swap slot", registry, ids, func(old persist.Registry, fence string) (persist.Registry, error) {
-		if s.opts.Lossless {
-			fence = ""
-		}
 		next, made := old, false
 		if swap.Source == fence {
 			step := swap     // the driver may do this again

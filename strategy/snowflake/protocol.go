@@ -257,7 +257,8 @@ func (m *member) choose(t persist.SlotTable, now int64) (slot persist.Slot, gran
 // over returns the time before which a lease has certainly ended.
 func (m *member) over(t persist.SlotTable) int64 {
 	if t.Source != "" {
-		// After a failover, this clock may be behind that of the server that granted the lease.
+		// After a failover, also one that lost nothing, this clock may be behind that of the server
+		// that granted the lease.
 		return t.Now - m.maxSkew
 	}
 	return t.Now

@@ -229,13 +229,12 @@ func (db *database) fences() persist.Fence {
 	return persist.Fence{Current: fence(db.present()), Confirmed: fence(db.confirmed)}
 }
 
-// look adds to a registry what a database that can lose writes says of itself. An empty registry in a
-// database that never failed over has lost nothing.
+// look adds to a registry what package sqlstore says of it.
 func (db *database) look(registry string, ids []int64) (persist.SlotTable, error) {
 	t, err := db.store.Slots().Look(background, registry, ids...)
-	if err == nil && db.mode == Lossy {
-		t.Source, t.Lag = fence(db.current), lag.Milliseconds()
-		if len(ids) == 0 && t.Set == nil && len(t.Slots) == 0 && db.current == db.origin {
+	if err == nil && db.mode != Unfenced {
+		t.Source, t.Lag = fence(db.present()), lag.Milliseconds()
+		if empty := len(ids) == 0 && t.Set == nil && len(t.Slots) == 0; db.present() == db.origin && (empty || db.mode == Lossless) {
 			t.Lag = 0
 		}
 	}
@@ -243,8 +242,8 @@ func (db *database) look(registry string, ids []int64) (persist.SlotTable, error
 }
 
 func (db *database) swap(registry string, swap persist.SlotSwap) (bool, error) {
-	if db.mode == Lossy {
-		if err := persist.CheckSwap(registry, swap); err != nil || swap.Source != fence(db.current) {
+	if db.mode != Unfenced {
+		if err := persist.CheckSwap(registry, swap); err != nil || swap.Source != fence(db.present()) {
 			return false, err
 		}
 		swap.Source = ""
