@@ -26,10 +26,10 @@ func (f Fence) FailedOver() bool { return f.Current != f.Confirmed }
 // that counter looks new. So no counter is created (ErrFailedOver) until an operator has raised
 // what may be missing and confirmed the current fence.
 //
-// If the driver is told that no failover loses anything, Current stays what it was when it was told
-// so, whatever server takes the writes. What was written under another fence may have been followed
-// by something that an earlier failover has lost. If that one was not confirmed, Current is the
-// fence of the server that answers until it is.
+// If the driver is told that no failover loses anything, Current stays what it was when a node was
+// first told so, whatever server takes the writes. What was written under another fence may have
+// been followed by something that an earlier failover has lost. If that one was not confirmed,
+// Confirmed differs until it is.
 type Fenced interface {
 	// Fence reads the present fence.
 	Fence(ctx context.Context) (Fence, error)

@@ -22,21 +22,25 @@ import (
 
 // fenceOf returns an expression for the fence, in a statement that reads the row of seqd_schema.
 //
-// If a failover loses nothing, the fence is the one of [sqlstore.LosslessMark] and nobody is put on
-// record: the nodes of a cluster may all take writes at once. A store that is only looked at puts
-// nobody on record either. It has the fence that the server will have.
+// If a failover loses nothing, the fence is the one of [sqlstore.LosslessMark], and while there is
+// the mark nobody is put on record: the nodes of a cluster may all take writes at once. A store that
+// is only looked at puts nobody on record either. It has the fence that the server will have.
 //
 // A server whose settings became unsafe has no fence. A new connection is refused by the name of
 // the setting.
 func fenceOf(opts Options) string {
-	switch {
-	case opts.Lossless:
-		return "IF(" + safeNow + ", IF(LEFT(fence, 1) = '" + sqlstore.LosslessMark + "', SUBSTR(fence, 2), CONCAT(" + identity + ", '/', generation)), NULL)"
-	case opts.ReadOnly:
-		return "CONCAT(" + identity + ", '/', generation + IF(writer = " + identity + ", 0, 1))"
+	present := "IF(writer = " + identity + " AND " + safeNow + ", CONCAT(writer, '/', generation), NULL)"
+	if opts.ReadOnly {
+		present = "CONCAT(" + identity + ", '/', generation + IF(writer = " + identity + ", 0, 1))"
 	}
-	return "IF(writer = " + identity + " AND " + safeNow + ", CONCAT(writer, '/', generation), NULL)"
+	if opts.Lossless {
+		present = "IF(" + isMarked + ", IF(" + safeNow + ", SUBSTRING_INDEX(SUBSTR(fence, 2), ' ', 1), NULL), " + present + ")"
+	}
+	return present
 }
+
+// isMarked is the condition that there is the mark.
+const isMarked = "LEFT(fence, 1) = '" + sqlstore.LosslessMark + "'"
 
 // unmarked returns what [fenceOf] does, NULL while [sqlstore.LosslessMark] says that others rely on
 // failovers that lose nothing, and this process was told something else.
@@ -44,7 +48,7 @@ func unmarked(opts Options) string {
 	if opts.Lossless || opts.ReadOnly {
 		return fenceOf(opts)
 	}
-	return "IF(LEFT(fence, 1) = '" + sqlstore.LosslessMark + "', NULL, " + fenceOf(opts) + ")"
+	return "IF(" + isMarked + ", NULL, " + fenceOf(opts) + ")"
 }
 
 // safeNow is the condition that the settings are safe that change without a restart on every
@@ -73,34 +77,37 @@ const writtenIn = "IF(LOCATE('/', fence) > 0, CAST(SUBSTRING_INDEX(fence, '/', -
 // because of the one before. No more than 1000 count, so that the product fits into a BIGINT.
 var failovers = "LEAST(1000, GREATEST(1, " + inSchema("generation") + " - " + writtenIn + "))"
 
-// The statements that put a server on record. Of nodes that do so at once the second one waits for
-// the row and then finds nothing to do.
-var (
-	recorded = "SELECT writer = " + identity + " FROM seqd_schema WHERE id = 1"
-	announce = "UPDATE seqd_schema SET writer = " + identity + ", generation = generation + 1 WHERE id = 1 AND writer <> " + identity
-)
+// unrecorded is the condition that a server is to be put on record. Of nodes that do so at once the
+// second one waits for the row and then finds nothing to do.
+func unrecorded(lossless bool) string {
+	condition := "writer <> " + identity
+	if lossless {
+		condition += " AND NOT " + isMarked
+	}
+	return condition
+}
 
-// putOnRecord makes the server of a new connection the writer on record, if it is not yet. The
-// tables may not exist yet: whoever creates them puts the server on record.
-func putOnRecord(ctx context.Context, c driver.Conn) error {
+// putOnRecord makes the server of a new connection the writer on record, if it is to be. The tables
+// may not exist yet: whoever creates them puts the server on record.
+func putOnRecord(ctx context.Context, c driver.Conn, lossless bool) error {
 	to, ok := c.(libraryConn)
 	if !ok {
 		return errors.ErrUnsupported
 	}
-	is, err := isRecorded(ctx, to)
+	is, err := isRecorded(ctx, to, lossless)
 	if server, ok := errors.AsType[*library.MySQLError](err); ok && server.Number == errNoTable {
 		return nil
 	}
 	if err != nil || is {
 		return err
 	}
-	_, err = to.ExecContext(ctx, announce, nil)
+	_, err = to.ExecContext(ctx, "UPDATE seqd_schema SET writer = "+identity+", generation = generation + 1 WHERE id = 1 AND "+unrecorded(lossless), nil)
 	return err
 }
 
-// isRecorded reports whether the server is the writer on record, or there is no record yet.
-func isRecorded(ctx context.Context, c libraryConn) (bool, error) {
-	rows, err := c.QueryContext(ctx, recorded, nil)
+// isRecorded reports whether nothing is to be put on record, or there is no record yet.
+func isRecorded(ctx context.Context, c libraryConn, lossless bool) (bool, error) {
+	rows, err := c.QueryContext(ctx, "SELECT "+unrecorded(lossless)+" FROM seqd_schema WHERE id = 1", nil)
 	if err != nil {
 		return false, err
 	}
@@ -112,5 +119,5 @@ func isRecorded(ctx context.Context, c libraryConn) (bool, error) {
 	case err != nil:
 		return false, err
 	}
-	return text(row[0]) == "1", nil
+	return text(row[0]) == "0", nil
 }

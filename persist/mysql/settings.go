@@ -294,8 +294,8 @@ func (c checked) Connect(ctx context.Context) (driver.Conn, error) {
 	if err == nil {
 		err = s.check(c.lossless)
 	}
-	if err == nil && !c.lossless {
-		err = putOnRecord(ctx, conn)
+	if err == nil {
+		err = putOnRecord(ctx, conn, c.lossless)
 	}
 	if err != nil {
 		_ = conn.Close() // err says more

@@ -24,7 +24,7 @@ var schema string
 //
 // With [sqlstore.LosslessMark] it is the one of the mark if nothing is lost, and NULL otherwise.
 func fenceOf(lossless bool) string {
-	marked := "substr(s.fence, 2)"
+	marked := "split_part(substr(s.fence, 2), ' ', 1)"
 	if !lossless {
 		marked = "NULL"
 	}

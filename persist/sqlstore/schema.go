@@ -68,10 +68,12 @@ func (l *link) upgrade(ctx context.Context, c Conn) error {
 	return err
 }
 
-// LosslessMark begins the fence in seqd_schema while nodes are told that no failover loses
-// anything. For them [Dialect.Fence] is then that fence without the mark, whatever server answers:
-// it stands for the time since when nothing is lost. Each counter and ledger has the fence under
-// which it was written last, so those are noticed that nobody has used since a failover of before.
+// LosslessMark begins the text in seqd_schema while nodes are told that no failover loses anything.
+// The word after it is the fence of the server that answered when they were first told so. For them
+// that is [Dialect.Fence], whatever server answers: it stands for the time since when nothing is
+// lost. Each counter and ledger has the fence under which it was written last, so those are noticed
+// that nobody has used since a failover of before. If the last of those was not confirmed, a space
+// and the fence that was confirmed follow.
 //
 // A node that is told that failovers lose something has no fence while there is the mark, so it
 // writes nothing that others rely on. If a failover lost that, they would not notice. What it wrote
@@ -79,8 +81,17 @@ func (l *link) upgrade(ctx context.Context, c Conn) error {
 // [Store.ConfirmFence].
 //
 // A node sets the mark, and no command that looks or repairs beside nodes: those may be told
-// something else.
+// something else. Until it is set, a node that is told that nothing is lost has the fence of the
+// server that answers, as others have.
 const LosslessMark = "+"
+
+// marked returns the text for nodes that are first told now that no failover loses anything.
+func marked(current, confirmed string) string {
+	if current == confirmed {
+		return LosslessMark + current
+	}
+	return LosslessMark + current + " " + confirmed
+}
 
 // Fence implements [persist.Fenced].
 func (s *Store) Fence(ctx context.Context) (f persist.Fence, err error) {
@@ -91,14 +102,14 @@ func (s *Store) Fence(ctx context.Context) (f persist.Fence, err error) {
 		}
 		return err
 	})
-	switch known, marked := strings.CutPrefix(f.Confirmed, LosslessMark); {
-	case marked && s.opts.Lossless:
-		f.Confirmed = known
-	case marked: // it has to be confirmed
+	switch known, is := strings.CutPrefix(f.Confirmed, LosslessMark); {
+	case is && s.opts.Lossless:
+		f.Confirmed = known[strings.IndexByte(known, ' ')+1:]
+	case is: // it has to be confirmed
 		f.Confirmed = Lossless + " " + known
-	case err == nil && s.opts.Lossless && known == f.Current && !s.opts.Beside: // no counter is affected
+	case err == nil && s.opts.Lossless && !s.opts.Beside && !s.opts.ReadOnly:
 		_, err = s.exec(ctx, "begin lossless", "UPDATE seqd_schema SET fence = ? WHERE fence = ? AND "+s.dialect.SchemaFence+" = ?",
-			LosslessMark+known, known, known) // not if another server has taken over since
+			marked(f.Current, known), known, f.Current) // not if another server has taken over since
 	}
 	return f, err
 }
@@ -107,7 +118,7 @@ func (s *Store) Fence(ctx context.Context) (f persist.Fence, err error) {
 func (s *Store) ConfirmFence(ctx context.Context, current string) error {
 	confirmed := current
 	if s.opts.Lossless {
-		confirmed = LosslessMark + current
+		confirmed = marked(current, current)
 	}
 	err := one(s.exec(ctx, "confirm fence", "UPDATE seqd_schema SET fence = ? WHERE "+s.dialect.SchemaFence+" = ?", confirmed, current))
 	if errors.Is(err, persist.ErrNotFound) {

@@ -87,8 +87,8 @@ type Dialect struct {
 	// Fence is an expression for the fence of the server that runs the statement, a text of at most 64
 	// ASCII characters; see [persist.Fence]. It is NULL if the server has not been announced as the
 	// one that takes the writes, or has settings now that can lose what it acknowledges (S1). Then it
-	// counts as a standby until a new connection announces or refuses it. While the fence in
-	// seqd_schema has the [LosslessMark], it is that one if nothing is lost, and NULL otherwise.
+	// counts as a standby until a new connection announces or refuses it. While seqd_schema has the
+	// [LosslessMark], it is the fence after the mark if nothing is lost, and NULL otherwise.
 	Fence string
 	// SchemaFence is Fence in a statement on the one row of seqd_schema. It is not NULL because of the
 	// mark.

@@ -320,6 +320,10 @@ var bugs = []schedule{
 					}
 					lost := len(w.store.Failover(false))
 					w.restartAs(next, func(n *node) { n.kill(false) })
+					if next == storesim.Lossless { // nobody has confirmed the one before
+						w.each(func(n string) { w.issue(n, "order", 10) })
+						w.store.Failover(true)
+					}
 					w.each(func(n string) { w.issue(n, "order", 10) })
 					if got := w.ask("a", load.Question{BizType: "bill"}); lost > 0 && got.Code != string(seqd.CodeStoreFailedOver) {
 						w.journal.Find("a gapless counter that may have lost numbers answers %d %s", got.Status, got.Code)

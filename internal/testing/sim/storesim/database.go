@@ -40,21 +40,19 @@ func newDatabase(r rules) *database {
 	return db
 }
 
-// told notes what the database is told of what a failover loses, as package sqlstore does.
+// told notes what the database is told of what a failover loses, as package sqlstore does. An operator
+// confirms that failovers lose something again, before nodes start.
 func (db *database) told() {
 	switch {
-	case db.mode == Lossless && db.since == 0 && db.confirmed == db.current:
+	case db.mode == Lossless && db.since == 0:
 		db.since = db.current
-	case db.mode == Lossy && db.since == db.current:
-		db.since = 0
+	case db.mode == Lossy && db.since != 0:
+		db.confirmed, db.since = db.current, 0
 	}
 }
 
 // present is the timeline that is compared.
 func (db *database) present() int {
-	if db.mode != Lossless {
-		return db.current
-	}
 	return cmp.Or(db.since, db.current)
 }
 
@@ -217,10 +215,6 @@ func (db *database) confirm(current string) error {
 		return fmt.Errorf("%w: another server took over", persist.ErrConflict)
 	}
 	db.confirmed = db.present()
-	if db.mode == Lossy {
-		db.since = 0
-	}
-	db.told()
 	return nil
 }
 
