@@ -58,6 +58,9 @@ type Traits struct {
 	// First is the smallest number that a new biz type may issue next, and Last the largest that it
 	// may ever issue; 0 if that is not known.
 	First, Last int64
+	// LeastGap is how many numbers a strategy skips at least above a store that may have lost some; 0
+	// if it skips none.
+	LeastGap int64
 	// Increment and Offset are for a strategy that leaves numbers out evenly: only numbers n with
 	// n mod Increment = Offset are issued. An increment of 0 stands for 1, which is every number.
 	Increment, Offset int64

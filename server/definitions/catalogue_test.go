@@ -33,6 +33,7 @@ import (
 type faulty struct {
 	persist.Store
 	shared bool
+	lossy  bool
 	docs   faultyDocuments
 }
 
@@ -42,6 +43,7 @@ func newFaulty(shared bool) *faulty {
 }
 
 func (f *faulty) Shared() bool                 { return f.shared }
+func (f *faulty) Lossy() bool                  { return f.lossy }
 func (f *faulty) Documents() persist.Documents { return &f.docs }
 
 // faultyDocuments calls update before each update of a definition, and returns what after returns
@@ -415,6 +417,29 @@ func TestStartOfCountersThatBeginLater(t *testing.T) {
 		c.mustIssue(t, "order")
 		c.mustPut(t, "order", `{`+settings+`}`, always)
 		must.Equal(t, c.mustIssue(t, "order"), "101", "issued")
+	}
+}
+
+// A gap becomes smaller only by force if a failover can lose numbers: a node that does not know of it
+// yet continues above a failover by the former one, which the next failover may lose.
+func TestLowerGap(t *testing.T) {
+	for _, lossy := range []bool{false, true} {
+		store := newFaulty(true)
+		store.lossy = lossy
+		c := newNode(t, store)
+		c.mustPut(t, "order", `{"restoreGap":2000,"step":10}`, always)
+		for _, lower := range []string{`"auto"`, "1999", "0"} {
+			_, err := c.Patch(t.Context(), "order", []byte(`{"restoreGap":`+lower+`}`), dryRun())
+			if lossy {
+				must.Code(t, err, seqd.CodeConflict, "a gap of %s instead of 2000", lower)
+			} else {
+				must.Do(t, err)
+			}
+		}
+		c.mustPut(t, "order", `{"step":10}`, always) // a million
+		c.mustPut(t, "order", `{"restoreGap":"auto","step":10}`, forced())
+		c.mustPut(t, "order", `{"restoreGap":"auto","step":1}`, always)
+		c.mustPut(t, "order", `{"strategy":"snowflake"}`, forced())
 	}
 }
 

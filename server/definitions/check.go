@@ -22,6 +22,7 @@ import (
 type checker struct {
 	decode   func(name string, text []byte) (seqd.BizType, error)
 	shared   bool // other nodes use the store too
+	lossy    bool // a failover of it can lose numbers
 	shapes   persist.Shapes
 	counters persist.Counters
 	sources  sources
@@ -227,18 +228,28 @@ func keyOf(text []byte, name string) json.RawMessage {
 	return nil
 }
 
-// lowered refuses a definition that lets counters which are still to begin do so below the start
-// of the previous one, unless it is forced: another system may have issued the numbers below. Who
-// leaves start out of a definition seldom means the default.
+// lowered refuses what repeats numbers if it is lower than in the previous definition, unless it is
+// forced. Who leaves a setting out of a definition seldom means the default.
+//
+// Another system may have issued the numbers below the start of counters that are still to begin.
+// And a node that does not know the new gap yet, or did not a moment ago, continues by the former one
+// above a failover. If the next failover loses that, others issue the same numbers.
 func (c *checker) lowered(b seqd.BizType, before stored, change admin.Change) error {
 	old, err := c.decode(b.Name, before.Definition)
 	was, is := seqd.TraitsOf(old.Settings), seqd.TraitsOf(b.Settings)
 	later := is.Keyed || is.Calendar.Reset != seqd.ResetNever // the only counter begins when it is defined
-	if change.Force || err != nil || !later || is.First == 0 || is.First >= was.First {
+	switch {
+	case change.Force || err != nil:
 		return nil
+	case later && is.First != 0 && is.First < was.First:
+		return seqd.Errorf(seqd.CodeConflict, "start: new counters of %s would begin at %d, no longer at %d, and could repeat numbers "+
+			"that another system has issued: say start again, or add force=true where you know that none repeats", b.Name, is.First, was.First)
+	case c.lossy && is.LeastGap != 0 && is.LeastGap < was.LeastGap:
+		return seqd.Errorf(seqd.CodeConflict, "restoreGap: after a failover of the store %s would skip at least %d numbers, no longer %d. Numbers could "+
+			"repeat if a failover loses what a node with the larger gap has just issued: keep it, or add force=true if the store "+
+			"has not failed over in the last minutes and is not about to", b.Name, is.LeastGap, was.LeastGap)
 	}
-	return seqd.Errorf(seqd.CodeConflict, "start: new counters of %s would begin at %d, no longer at %d, and could repeat numbers "+
-		"that another system has issued: say start again, or add force=true where you know that none repeats", b.Name, is.First, was.First)
+	return nil
 }
 
 // start warns of a start that can have no effect. The store knows which numbers were given to

@@ -45,14 +45,18 @@ const (
 	leastAuto = 500
 )
 
+// leastGap returns the smallest gap, whatever the step is.
+func (s *Settings) leastGap() int64 {
+	if s.RestoreGap == AutoGap {
+		return leastAuto
+	}
+	return max(int64(s.RestoreGap), gapSteps)
+}
+
 // gap returns how many numbers are skipped above a store that may have lost ranges of a counter.
 // recorded is the step in the counter's record, as it was read last, 0 if it is not known.
 func (s *Settings) gap(recorded int64) int64 {
-	least := int64(s.RestoreGap)
-	if s.RestoreGap == AutoGap {
-		least = leastAuto
-	}
-	return max(least, gapSteps*min(max(s.Step, recorded), mostStep))
+	return max(s.leastGap(), gapSteps*min(max(s.Step, recorded), mostStep))
 }
 
 // LostGap returns how many numbers of a counter nodes may hold that a failover of the store has

@@ -161,6 +161,26 @@ var bugs = []schedule{
 		}},
 	},
 	{
+		name: "a lower gap", was: "restoreGap was lowered, and a failover lost what a node that did not know it yet had issued above the failover before.",
+		world: Options{Mode: storesim.Lossy, BizTypes: map[string]load.Settings{"local": {"restoreGap": 30_000, "step": 10, "maxStep": 100}}, Script: func(w *World) {
+			w.each(func(n string) { w.issue(n, "local", 10) })
+			if status, _, answer := w.request(context.Background(), w.named("c"), http.MethodPatch, "/biz-types/local", `{"restoreGap":2000}`); status != http.StatusConflict {
+				w.journal.Find("the gap was lowered: %d %s", status, answer)
+			}
+			w.store.SetLag(mayLack)
+			for i, next := range []string{"a", "c"} {
+				w.while("failover", record.Fault{Store: true, StoreLost: true}, func(*fault) { w.store.Failover(false) })
+				for range 20 * (i + 1) { // less than the gap is lost
+					w.issue(next, "local", 1000)
+				}
+				w.named("a").kill(false) // it would go on above what it knows
+			}
+			w.store.SetLag(0)
+			w.confirm(byHand())
+			w.named("a").start()
+		}},
+	},
+	{
 		name: "a cold key after a failover", was: "The gap above a key that a node met for the first time went by the configured step, not by the larger one that was recorded.",
 		rules: []string{"failover-gap"},
 		world: Options{Mode: storesim.Lossy, BizTypes: map[string]load.Settings{"shelf": {"restoreGap": "auto", "step": 5, "liveKeys": 20, "targetDuration": "30m"}}, Script: func(w *World) {
