@@ -36,6 +36,10 @@ const unusedFor = 10 * time.Second
 // namingPatience limits one question to the store. Half of the time for a renewal is left to Redis.
 const namingPatience = time.Second
 
+// errLate means that a store was asked with hardly any time left, because the registry took the time
+// of the renewal. The store may be well, so its silence is no reason to go on without its answer.
+var errLate = errors.New("the registry of machine IDs was too slow: no time is left to ask the store whether it names this one")
+
 // errUnnamed means that the store names another registry, so other nodes may hold every machine ID
 // there.
 var errUnnamed = errors.New("this is not the registry of machine IDs of this cluster, or it was lost: give all biz types with this layout the same " +
@@ -66,6 +70,9 @@ type naming struct {
 	registry  string
 	place     string
 	now       func() time.Time
+	// enough is the shortest time after which the store counts as away: half of what it has if the
+	// registry answers at once.
+	enough time.Duration
 
 	mu sync.Mutex // guards known
 	// known is the incarnation of this registry if the store named it when it last answered, ""
@@ -84,7 +91,7 @@ func newNaming(env strategy.Env, settings *Settings, registry string, slots pers
 	}
 	return &naming{
 		documents: env.Store.Documents(), slots: slots, registry: registry, place: place, now: env.Now,
-		used: left[atomic.Pointer[string]](env, registry+" "+place),
+		enough: min(namingPatience, settings.Horizon/6) / 2, used: left[atomic.Pointer[string]](env, registry+" "+place),
 	}
 }
 
@@ -253,6 +260,8 @@ func (n *naming) read(ctx context.Context) (doc persist.Document, is named, err 
 		is, err = parsed(doc)
 	case errors.Is(err, persist.ErrNotFound):
 		return persist.Document{}, named{Unused: true}, nil
+	case ctx.Err() != nil && patience < n.enough:
+		err = errLate
 	}
 	return doc, is, err
 }

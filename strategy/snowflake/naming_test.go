@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/seqd/seqd"
@@ -127,6 +128,36 @@ func TestTheStoreIsAsked(t *testing.T) {
 	n.documents = cutOff{documents}
 	_, _, err = n.settle(t.Context(), known)
 	must.Is(t, err, persist.ErrUnavailable, "after the store has named another registry")
+}
+
+// silent are documents that do not answer.
+type silent struct{ persist.Documents }
+
+func (silent) Read(ctx context.Context, _, _ string) (persist.Document, error) {
+	<-ctx.Done()
+	return persist.Document{}, ctx.Err()
+}
+
+// A store counts as away only if it had time to answer: the registry may have taken the time of a
+// renewal.
+func TestTooLateToAskTheStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		settings := DefaultSettings()
+		n := newNaming(strategy.Env{Store: memory.New(time.Now), Now: time.Now}, &settings, "machineIds", nil)
+		known := persist.SlotTable{Set: &persist.SlotSet{Incarnation: drawn()}}
+		for settled := false; !settled; {
+			_, settled, _ = n.settle(t.Context(), known)
+		}
+		n.documents = silent{}
+		for left, want := range map[time.Duration]error{settings.Horizon / 3: nil, settings.Horizon / 5: nil, settings.Horizon / 7: errLate, time.Millisecond: errLate} {
+			ctx, cancel := context.WithTimeout(t.Context(), left)
+			_, settled, err := n.settle(ctx, known)
+			cancel()
+			if settled != (want == nil) || !errors.Is(err, want) {
+				t.Errorf("with %v left: %t, %v", left, settled, err)
+			}
+		}
+	})
 }
 
 // watched are documents that call f before one is created.
