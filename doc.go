@@ -9,7 +9,7 @@
 //
 // This package imports no other package of the module. The engine that calls strategies and plugins
 // is in issuer/, strategies are in strategy/, stores in persist/, plugins in plugin/, and the HTTP
-// service in server/. Uniqueness is kept in persist (Counters.Allocate) and in strategy/snowflake
-// (protocol.go). docs/DESIGN.md has the invariants, a map of the packages and a list of where to
-// begin.
+// service in server/. Uniqueness is kept in persist (Counters.Allocate) and in
+// strategy/snowflake/machineid. docs/DESIGN.md has the invariants, a map of the packages and a list
+// of where to begin.
 package seqd

@@ -118,8 +118,12 @@ var rules = map[string]rule{
 		why: "the machine is pure: it decides, and the strategy acts",
 	},
 	"strategy/snowflake": {
-		may: ". persist strategy strategy/snowflake/redisslots strategy/snowflake/statefile",
-		why: "the registry in Redis and the state file are parts of this strategy",
+		may: ". persist strategy strategy/snowflake/machineid strategy/snowflake/redisslots strategy/snowflake/statefile",
+		why: "the protocol of leases, the registry in Redis and the state file are parts of this strategy",
+	},
+	"strategy/snowflake/machineid": {
+		may: "persist",
+		why: "the protocol is pure: it decides, and whoever leases a machine ID acts",
 	},
 	"strategy/snowflake/redisslots": {
 		may: "internal/redisonce persist",

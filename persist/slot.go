@@ -137,7 +137,7 @@ func (s SlotSwap) Validate() error {
 }
 
 // SlotStore keeps registries of machine IDs. It is safe for concurrent use. Package
-// strategy/snowflake decides what is in them; a driver only compares and sets.
+// strategy/snowflake/machineid decides what is in them; a driver only compares and sets.
 type SlotStore interface {
 	// Look returns a registry as it was at one moment during the call, with the slots of the given
 	// IDs, or with all slots if none are given. A registry that does not exist is empty.

@@ -10,6 +10,7 @@ import (
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
+	"github.com/seqd/seqd/strategy/snowflake/machineid"
 )
 
 // Tests of registries of other clusters.
@@ -17,7 +18,7 @@ import (
 // foreign gives a registry the bootstrap part of another cluster.
 func foreign(t *testing.T, s *Strategy, other persist.SlotStore) {
 	t.Helper()
-	set := persist.SlotSet{Incarnation: drawn(), Layout: s.held().registry.layout, Ahead: 86_400_000, Floor: 1, Cluster: strings.Repeat("f", 32)}
+	set := persist.SlotSet{Incarnation: machineid.Drawn(), Layout: s.held().registry.Layout, Ahead: 86_400_000, Floor: 1, Cluster: strings.Repeat("f", 32)}
 	if ok, err := other.Swap(t.Context(), s.held().registry.name, persist.SlotSwap{NewSet: &set}); err != nil || !ok {
 		t.Fatal(ok, err)
 	}
@@ -90,36 +91,4 @@ func TestRegistryBecomesAnotherClusters(t *testing.T) {
 			t.Errorf("the other cluster's nodes that start now begin to issue at %s", at(set.Floor))
 		}
 	})
-}
-
-// TestRegistryWithoutCluster checks that a registry written before the cluster was recorded gets
-// it, and keeps the rest.
-func TestRegistryWithoutCluster(t *testing.T) {
-	m := member{layout: "l", cluster: cluster, horizon: 5000, maxSkew: 2000, floored: true}
-	set := persist.SlotSet{Incarnation: drawn(), Layout: "l", Ahead: 20_000, Floor: 7}
-	swap, err := m.prepare(persist.SlotTable{Now: someTime, Set: &set})
-	if err != nil || swap == nil {
-		t.Fatal(swap, err)
-	}
-	if set.Cluster = cluster; *swap.NewSet != set {
-		t.Errorf("got %+v", *swap.NewSet)
-	}
-	for _, m.cluster = range []string{cluster, ""} { // nor does a node that does not know it take it out
-		if swap, err = m.prepare(persist.SlotTable{Now: someTime, Set: &set}); err != nil || swap != nil {
-			t.Errorf("cluster %q, again: %+v, %v", m.cluster, swap, err)
-		}
-	}
-}
-
-func TestRegistryOfAnotherLayout(t *testing.T) {
-	m := member{layout: "a"}
-	must.Is(t, must.Err(m.prepare(persist.SlotTable{Set: &persist.SlotSet{Layout: "b"}})), errLayout)
-	// seqd restored keeps the layout, and a floor is never lowered
-	table := persist.SlotTable{Now: 1000, Set: &persist.SlotSet{Layout: "b", Ahead: 100, Floor: 5000}}
-	if swap := m.refloor(table, "anew"); swap.NewSet.Layout != "b" || swap.NewSet.Floor != 5000 || swap.NewSet.Incarnation != "anew" {
-		t.Errorf("%+v", swap.NewSet)
-	}
-	if swap := m.covered(table, lease{until: 6000}); swap != nil {
-		t.Errorf("a floor that was just set becomes %+v", swap.NewSet)
-	}
 }

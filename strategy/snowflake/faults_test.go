@@ -22,6 +22,7 @@ import (
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/strategy"
+	"github.com/seqd/seqd/strategy/snowflake/machineid"
 	"github.com/seqd/seqd/strategy/snowflake/redisslots"
 	"github.com/seqd/seqd/strategy/snowflake/statefile"
 )
@@ -163,7 +164,7 @@ func TestPreparedIsNamed(t *testing.T) {
 	must.Get(r.prepared(t.Context()))(t)
 	documents := &brokenDocuments{Documents: memory.New(time.Now).Documents()}
 	other := naming{documents: documents, registry: "machineIds", now: time.Now, used: new(atomic.Pointer[string])}
-	must.Do(t, other.force(t.Context(), named{Incarnation: drawn(), Source: "elsewhere"}))
+	must.Do(t, other.force(t.Context(), named{Incarnation: machineid.Drawn(), Source: "elsewhere"}))
 	r.naming = &naming{documents: documents, registry: "machineIds", now: time.Now, used: new(atomic.Pointer[string])}
 	for _, ids := range [][]int64{nil, {5}} {
 		documents.err = nil
@@ -202,7 +203,7 @@ func TestNewFloorIsLogged(t *testing.T) {
 			warns bool
 		}{{0, shared}, {60_000, false}} {
 			log.Reset()
-			r.reach = test.reach
+			r.Reach = test.reach
 			table, err := r.prepared(t.Context())
 			if err != nil || table.Set.Ahead < test.reach || (log.Len() > 0) != test.warns {
 				t.Errorf("shared %t, %+v, %v, logged %q", shared, *table.Set, err, log.String())
@@ -779,7 +780,7 @@ func life(t *testing.T, offline time.Duration, how failure, fails int64) (calls 
 		must.Report(t, s.Close(t.Context()))
 		calls = r.calls.Load()
 		table := slots(t, s, r.registry)
-		held := slices.ContainsFunc(table.Slots, func(s persist.Slot) bool { return leased(s, time.Now().UnixMilli()) })
+		held := slices.ContainsFunc(table.Slots, func(s persist.Slot) bool { return s.Token != "" && s.Until >= time.Now().UnixMilli() })
 		if held && (fails < calls-1 || how == contested) || kept && len(table.Slots) != 1 {
 			t.Errorf("the machine IDs on record are %+v", table.Slots)
 		}

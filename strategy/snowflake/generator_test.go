@@ -17,6 +17,7 @@ import (
 	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/strategy"
+	"github.com/seqd/seqd/strategy/snowflake/machineid"
 )
 
 // someTime is a time for tests, in ms since the Unix epoch: 2026-11-21.
@@ -271,7 +272,7 @@ func TestLeaseBoundsTimes(t *testing.T) {
 func TestTenureBounds(t *testing.T) {
 	for now, want := range map[int64]seqd.Code{-5: seqd.CodeClockRollback, -4: "", 1000: "", 1001: seqd.CodeNoMachineID} {
 		env := &environment{strategy.Env{Now: func() time.Time { return time.UnixMilli(someTime + now) }}}
-		tn := tenure{env: env, maxWait: 5 * time.Millisecond, state: holding, lease: lease{lower: someTime}, bound: someTime + 1000}
+		tn := tenure{env: env, maxWait: 5 * time.Millisecond, state: holding, lease: machineid.Lease{Lower: someTime}, bound: someTime + 1000}
 		if err := tn.usable(); (err == nil) != (want == "") || err != nil && err.Code != want {
 			t.Errorf("at %d: %v, want %q", now, err, want)
 		}

@@ -9,13 +9,14 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/strategy"
+	"github.com/seqd/seqd/strategy/snowflake/machineid"
 	"github.com/seqd/seqd/strategy/snowflake/redisslots"
 	"github.com/seqd/seqd/strategy/snowflake/statefile"
 )
 
 // holder holds a machine ID for all biz types of this process that have the same settings, and the
-// generator that uses it. It is the shell around the protocol in protocol.go: one goroutine, run,
-// seeks a machine ID (seek.go), renews its lease (renew.go) and releases it (release.go). With
+// generator that uses it. It is the shell around the protocol, package machineid: one goroutine,
+// run, seeks a machine ID (seek.go), renews its lease (renew.go) and releases it (release.go). With
 // offlineStart it keeps the lease in a file too (reservation.go).
 //
 // Its parts have one job each, and each says who may use it. No part is called under the lock of
@@ -33,7 +34,7 @@ type holder struct {
 	debt debt
 	// pending is a lease that may be on record although it is not used, because the answer was lost
 	// or the file could not be written. The next attempt continues with it.
-	pending lease
+	pending machineid.Lease
 	// fromFile is true until the reservation of an earlier process has been dealt with.
 	fromFile bool
 	steady   steady
@@ -55,8 +56,8 @@ func newHolder(env strategy.Env, settings *Settings, l *layout) (*holder, error)
 	}
 	shared := &environment{env}
 	h := &holder{settings: settings, env: shared, users: newUsers(), worker: newWorker()}
-	h.registry = slotRegistry{member: newMember(env, settings, l), slots: slots, env: shared, name: registryName(l), title: settings.Registry + " " + l.text()}
-	h.registry.key = key
+	h.registry = slotRegistry{Member: newMember(env, settings, l), slots: slots, env: shared, name: registryName(l), title: settings.Registry + " " + l.text()}
+	h.registry.Key = key
 	h.registry.naming = newNaming(env, settings, h.registry.name, slots)
 	if settings.Registry == registryRedis {
 		h.registry.check = func(ctx context.Context) error { return redisslots.Check(ctx, env.Redis) }
@@ -66,7 +67,7 @@ func newHolder(env strategy.Env, settings *Settings, l *layout) (*holder, error)
 	h.file = leaseFile{dir: dir, name: file, identity: identity, users: h.users, log: env.Log}
 	gen := newGenerator(l, generatorOptions{now: env.Now, maxWait: settings.MaxWaitRollback, randomStart: settings.RandomStart, onRollback: shared.rolledBack, left: left[atomic.Int64](env, h.registry.name)})
 	h.tenure = tenure{gen: gen, env: shared, key: key, registry: h.registry.name, maxWait: settings.MaxWaitRollback}
-	env.Log.Info("snowflake", "layout", l.text(), "registrationKey", key, "machineIds", fmt.Sprintf("%d to %d", h.registry.first, h.registry.last), "overflowAt", l.overflow().Format(time.RFC3339))
+	env.Log.Info("snowflake", "layout", l.text(), "registrationKey", key, "machineIds", fmt.Sprintf("%d to %d", h.registry.First, h.registry.Last), "overflowAt", l.overflow().Format(time.RFC3339))
 	return h, nil
 }
 
@@ -139,11 +140,11 @@ func (h *holder) pause(ctx context.Context, d time.Duration) bool {
 
 // use lets the generator use a lease up to bound. With offlineStart it writes that to the file
 // first.
-func (h *holder) use(l lease, bound int64) error {
+func (h *holder) use(l machineid.Lease, bound int64) error {
 	if err := h.file.use(l, bound); err != nil {
 		return err
 	}
-	h.pending, h.fromFile = lease{}, false
+	h.pending, h.fromFile = machineid.Lease{}, false
 	h.tenure.set(l, bound)
 	return nil
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/strategy"
+	"github.com/seqd/seqd/strategy/snowflake/machineid"
 	"github.com/seqd/seqd/strategy/snowflake/statefile"
 )
 
@@ -580,10 +581,10 @@ func TestAloneBounds(t *testing.T) {
 		saved := statefile.State{MachineID: 3, Token: "t", Lower: someTime - 50_000, Until: someTime - 40_000, Progress: someTime - 30_000, Reserved: someTime}
 		err := h.resume(t.Context(), saved)
 		_, l, bound := h.tenure.now()
-		if (err == nil) != (now <= 0) || err == nil && (l.lower != saved.Progress || bound != someTime+want) {
-			t.Errorf("resumed at %d: from %d to %d, %v", now, l.lower-someTime, bound-someTime, err)
+		if (err == nil) != (now <= 0) || err == nil && (l.Lower != saved.Progress || bound != someTime+want) {
+			t.Errorf("resumed at %d: from %d to %d, %v", now, l.Lower-someTime, bound-someTime, err)
 		}
-		h.tenure.set(lease{id: 3, token: "t", reserved: someTime}, someTime-30_000)
+		h.tenure.set(machineid.Lease{ID: 3, Token: "t", Reserved: someTime}, someTime-30_000)
 		if now > 0 {
 			want = 0
 		}
@@ -591,7 +592,7 @@ func TestAloneBounds(t *testing.T) {
 		if _, _, bound := h.tenure.now(); bound != someTime+want {
 			t.Errorf("at %d it goes on to %d", now, bound-someTime)
 		}
-		must.Get(h.file.open(&h.registry.member))(t)
+		must.Get(h.file.open(&h.registry.Member))(t)
 		must.Do(t, h.file.handle.Close())
 		if err := h.resume(t.Context(), saved); errors.Is(err, errFile) != (now <= 0) {
 			t.Errorf("resumed at %d without the file: %v", now, err)
@@ -607,7 +608,7 @@ func crash(s *Strategy) {
 	delete(holders.of, s.key)
 	holders.Unlock()
 	h.tenure.mu.Lock()
-	h.tenure.lease = lease{}
+	h.tenure.lease = machineid.Lease{}
 	h.tenure.mu.Unlock()
 	h.worker.stop()
 	<-h.worker.done

@@ -9,6 +9,7 @@ import (
 
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy"
+	"github.com/seqd/seqd/strategy/snowflake/machineid"
 	"github.com/seqd/seqd/strategy/snowflake/redisslots"
 	"github.com/seqd/seqd/strategy/snowflake/statefile"
 )
@@ -28,12 +29,12 @@ func instanceOf(addr string, settings *Settings) (file, key string, err error) {
 }
 
 // newMember returns the member for these valid settings, without its key.
-func newMember(env strategy.Env, settings *Settings, l *layout) member {
+func newMember(env strategy.Env, settings *Settings, l *layout) machineid.Member {
 	first, last := settings.machineIDs()
-	return member{
-		layout: l.text(), cluster: env.Cluster, first: first, last: last,
-		horizon: settings.Horizon.Milliseconds(), maxSkew: settings.MaxSkew.Milliseconds(), offline: settings.OfflineStart.Milliseconds(),
-		floored: settings.Registry == registryRedis || env.Store.Shared(),
+	return machineid.Member{
+		Layout: l.text(), Cluster: env.Cluster, First: first, Last: last,
+		Horizon: settings.Horizon.Milliseconds(), MaxSkew: settings.MaxSkew.Milliseconds(), Offline: settings.OfflineStart.Milliseconds(),
+		Floored: settings.Registry == registryRedis || env.Store.Shared(),
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/seqd/seqd/strategy/snowflake/machineid"
 	"github.com/seqd/seqd/strategy/snowflake/statefile"
 )
 
@@ -45,7 +46,7 @@ func (f *leaseFile) discard() error {
 }
 
 // open opens the file and returns its reservation, nil if there is none that m can use.
-func (f *leaseFile) open(m *member) (*statefile.State, error) {
+func (f *leaseFile) open(m *machineid.Member) (*statefile.State, error) {
 	if f.handle == nil {
 		file, err := statefile.Open(f.dir, f.name, f.identity)
 		if err != nil {
@@ -58,10 +59,10 @@ func (f *leaseFile) open(m *member) (*statefile.State, error) {
 	switch {
 	case errors.Is(err, statefile.ErrNone):
 		return nil, nil
-	case errors.Is(err, statefile.ErrForeign) && m.floored, errors.Is(err, statefile.ErrNewer):
+	case errors.Is(err, statefile.ErrForeign) && m.Floored, errors.Is(err, statefile.ErrNewer):
 		return nil, err // another holder may still need it
-	case err == nil && (saved.MachineID < m.first || saved.MachineID > m.last):
-		err = fmt.Errorf("machine ID %d is not one of those that this node may use, %d to %d", saved.MachineID, m.first, m.last)
+	case err == nil && (saved.MachineID < m.First || saved.MachineID > m.Last):
+		err = fmt.Errorf("machine ID %d is not one of those that this node may use, %d to %d", saved.MachineID, m.First, m.Last)
 	}
 	if err != nil {
 		f.log.Warn("the reservation on disk cannot be used", "error", err)
@@ -76,14 +77,14 @@ func (f *leaseFile) open(m *member) (*statefile.State, error) {
 }
 
 // use records that a lease may be used up to bound. It does nothing without offlineStart.
-func (f *leaseFile) use(l lease, bound int64) error {
+func (f *leaseFile) use(l machineid.Lease, bound int64) error {
 	if f.handle == nil {
 		return nil
 	}
 	// After an offline start the interval begins above until. Progress, which is never below lower,
 	// records that.
 	return f.keep(statefile.State{
-		MachineID: l.id, Token: l.token, Lower: min(l.lower, l.until), Until: l.until, Reserved: l.reserved, Progress: max(bound, l.until),
+		MachineID: l.ID, Token: l.Token, Lower: min(l.Lower, l.Until), Until: l.Until, Reserved: l.Reserved, Progress: max(bound, l.Until),
 		Users: f.users.names(),
 	})
 }

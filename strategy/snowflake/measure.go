@@ -33,7 +33,7 @@ func (h *holder) measure(tell func(seqd.Measurement)) {
 		tell(seqd.Measurement{Gauge: g, Of: h.registry.title, Value: value})
 	}
 	if runs && s == holding {
-		to(seqd.GaugeMachineID, float64(l.id))
+		to(seqd.GaugeMachineID, float64(l.ID))
 	}
 	if runs {
 		to(seqd.GaugeLeaseLeft, max(0, seconds(bound-now)))

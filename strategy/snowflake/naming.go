@@ -13,6 +13,7 @@ import (
 	"github.com/seqd/seqd/internal/sabotage"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy"
+	"github.com/seqd/seqd/strategy/snowflake/machineid"
 	"github.com/seqd/seqd/strategy/snowflake/redisslots"
 )
 
@@ -183,7 +184,7 @@ func (n *naming) settle(ctx context.Context, t persist.SlotTable) (incarnation s
 		}
 	case n.place == inStore && free:
 		if has == "" {
-			return "", true, nil // prepare draws one, and then that is named
+			return "", true, nil // Prepare draws one, and then that is named
 		}
 	case is.Place == n.place && (is.Source == t.Source || n.place == inStore):
 		return is.Incarnation, true, nil
@@ -194,10 +195,10 @@ func (n *naming) settle(ctx context.Context, t persist.SlotTable) (incarnation s
 		// a registry that no document has ever named may have granted leases before it had to be
 		// named
 		if has == "" || is.Incarnation != "" {
-			next.Incarnation, next.Unused = drawn(), true
+			next.Incarnation, next.Unused = machineid.Drawn(), true
 		}
 	case n.hasUsed(is.Incarnation):
-		next.Incarnation = drawn()
+		next.Incarnation = machineid.Drawn()
 	default:
 		return "", false, unnamed(is)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/strategy"
+	"github.com/seqd/seqd/strategy/snowflake/machineid"
 )
 
 // A process uses the registry that the store names. One that is new, or was put back, becomes that
@@ -69,7 +70,7 @@ func TestTheStoreNamesTheRegistry(t *testing.T) {
 	if _, _, err := elsewhere.settle(t.Context(), persist.SlotTable{Source: right}); !errors.Is(err, errUnnamed) {
 		t.Errorf("another database of the same server is not refused: %v", err)
 	}
-	parts[wrong] = &persist.SlotSet{Incarnation: drawn()}
+	parts[wrong] = &persist.SlotSet{Incarnation: machineid.Drawn()}
 	refused(process(), wrong) // also if it has a registry
 
 	parts[right] = nil // FLUSHALL
@@ -92,7 +93,7 @@ func TestTheStoreNamesTheRegistry(t *testing.T) {
 	runs.used = process().used
 
 	operator := process()
-	must.Do(t, operator.force(t.Context(), named{Incarnation: drawn(), Source: wrong, Place: "db 0"}))
+	must.Do(t, operator.force(t.Context(), named{Incarnation: machineid.Drawn(), Source: wrong, Place: "db 0"}))
 	uses(process(), wrong)
 	refused(runs, "put back")
 }
@@ -110,7 +111,7 @@ func TestTheStoreIsAsked(t *testing.T) {
 	store := memory.New(time.Now)
 	documents := store.Documents()
 	n := &naming{documents: documents, registry: "machineIds", place: "db 0", now: time.Now, used: new(atomic.Pointer[string])}
-	known, other := persist.SlotTable{Source: "one", Set: &persist.SlotSet{Incarnation: drawn()}}, persist.SlotTable{Source: "two", Set: &persist.SlotSet{Incarnation: drawn()}}
+	known, other := persist.SlotTable{Source: "one", Set: &persist.SlotSet{Incarnation: machineid.Drawn()}}, persist.SlotTable{Source: "two", Set: &persist.SlotSet{Incarnation: machineid.Drawn()}}
 	for settled := false; !settled; {
 		_, settled, _ = n.settle(t.Context(), known)
 	}
@@ -122,7 +123,7 @@ func TestTheStoreIsAsked(t *testing.T) {
 	must.Is(t, err, persist.ErrUnavailable)
 	n.documents = documents
 	others := &naming{documents: documents, registry: "machineIds", place: "db 0", now: time.Now, used: new(atomic.Pointer[string])}
-	must.Do(t, others.force(t.Context(), named{Incarnation: drawn(), Source: "two", Place: "db 0"}))
+	must.Do(t, others.force(t.Context(), named{Incarnation: machineid.Drawn(), Source: "two", Place: "db 0"}))
 	_, _, err = n.settle(t.Context(), known)
 	must.Is(t, err, errUnnamed)
 	n.documents = cutOff{documents}
@@ -144,7 +145,7 @@ func TestTooLateToAskTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		settings := DefaultSettings()
 		n := newNaming(strategy.Env{Store: memory.New(time.Now), Now: time.Now}, &settings, "machineIds", nil)
-		known := persist.SlotTable{Set: &persist.SlotSet{Incarnation: drawn()}}
+		known := persist.SlotTable{Set: &persist.SlotSet{Incarnation: machineid.Drawn()}}
 		for settled := false; !settled; {
 			_, settled, _ = n.settle(t.Context(), known)
 		}
@@ -176,15 +177,15 @@ func (w watched) Create(ctx context.Context, doc persist.Document) error {
 func TestReachOfTheStore(t *testing.T) {
 	const day = int64(24 * time.Hour / time.Millisecond)
 	ours, theirs := memory.New(time.Now), memory.New(time.Now)
-	must.Get(ours.Slots().Swap(t.Context(), "machineIds", persist.SlotSwap{NewSet: &persist.SlotSet{Layout: "l", Incarnation: drawn(), Ahead: day}}))(t)
+	must.Get(ours.Slots().Swap(t.Context(), "machineIds", persist.SlotSwap{NewSet: &persist.SlotSet{Layout: "l", Incarnation: machineid.Drawn(), Ahead: day}}))(t)
 	ahead := int64(0)
 	names := &naming{documents: watched{ours.Documents(), func() {
 		if known := must.Get(theirs.Slots().Look(t.Context(), "machineIds"))(t); known.Set != nil {
 			ahead = known.Set.Ahead
 		}
 	}}, slots: theirs.Slots(), registry: "machineIds", place: "db 0", now: time.Now, used: new(atomic.Pointer[string])}
-	m := member{layout: "l", horizon: 5000, maxSkew: 2000}
-	from := must.Get(m.restore(t.Context(), names, ours.Slots()))(t)
+	m := machineid.Member{Layout: "l", Horizon: 5000, MaxSkew: 2000}
+	from := must.Get(restore(t.Context(), &m, names, ours.Slots()))(t)
 	if now := time.Now().UnixMilli(); ahead < day || from <= now+day-1000 {
 		t.Errorf("when it is named, Redis knows of %d ms; it grants from %d ms on", ahead, from-now)
 	}
@@ -195,7 +196,7 @@ func TestDamagedName(t *testing.T) {
 	store := memory.New(time.Now)
 	must.Do(t, store.Documents().Create(t.Context(), persist.Document{Kind: namingKind, Key: "machineIds", Revision: 1, Body: "?"}))
 	n := &naming{documents: store.Documents(), registry: "machineIds", place: inStore, now: time.Now, used: new(atomic.Pointer[string])}
-	table := persist.SlotTable{Set: &persist.SlotSet{Incarnation: drawn()}}
+	table := persist.SlotTable{Set: &persist.SlotSet{Incarnation: machineid.Drawn()}}
 	_, _, err := n.settle(t.Context(), table)
 	must.Is(t, err, persist.ErrInvalid)
 	must.Do(t, n.force(t.Context(), named{Incarnation: table.Set.Incarnation, Place: inStore}))
@@ -209,7 +210,7 @@ func TestTheStoreOrRedis(t *testing.T) {
 	for _, first := range []string{inStore, "db 0"} {
 		t.Run(first, func(t *testing.T) {
 			store := memory.New(time.Now)
-			parts := map[string]*persist.SlotSet{inStore: {Incarnation: drawn()}} // by place
+			parts := map[string]*persist.SlotSet{inStore: {Incarnation: machineid.Drawn()}} // by place
 			process := func(place string) *naming {
 				return &naming{documents: store.Documents(), registry: "machineIds", place: place, now: time.Now, used: new(atomic.Pointer[string])}
 			}
@@ -240,12 +241,12 @@ func TestTheStoreOrRedis(t *testing.T) {
 			must.Do(t, look(runs))
 			counts(first, second)
 			if first == inStore { // which has lost its bootstrap part, and got another one
-				parts[inStore] = &persist.SlotSet{Incarnation: drawn()}
+				parts[inStore] = &persist.SlotSet{Incarnation: machineid.Drawn()}
 				counts(first, second)
 			}
 			must.Do(t, look(runs))
 			// seqd restored may fail after this
-			was, word := parts[second], drawn()
+			was, word := parts[second], machineid.Drawn()
 			must.Do(t, process(second).force(t.Context(), named{Incarnation: word, Place: second}))
 			counts(second, first)
 			if is := parts[second]; is == was || is.Incarnation != word {
@@ -358,7 +359,7 @@ func TestAnUnusedName(t *testing.T) {
 	now = now.Add(unusedFor + time.Millisecond)
 	is(step(late, "restarted", ""), again)
 	second := step(late, "restarted", "")
-	if len(first) != len(drawn()) || len(second) != len(first) || second == first {
+	if len(first) != len(machineid.Drawn()) || len(second) != len(first) || second == first {
 		t.Fatalf("two names are %q and %q", first, second)
 	}
 	is(step(early, "one", first), refused) // it has it after all

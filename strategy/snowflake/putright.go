@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/strategy/snowflake/machineid"
 )
 
 // A clock that is far ahead for a moment takes the times of a machine ID with it: nothing can be
@@ -39,11 +40,11 @@ func (s *steady) agrees(now, most int64) bool {
 // It is called after a renewal, so a registry that is shared has just agreed with the clock.
 func (h *holder) putRight(ctx context.Context) bool {
 	now := h.env.ms()
-	agrees := h.registry.floored || h.steady.agrees(now, h.registry.maxSkew)
+	agrees := h.registry.Floored || h.steady.agrees(now, h.registry.MaxSkew)
 	_, l, _ := h.tenure.now()
 	last := h.tenure.gen.lastUsed()
-	behind := max(last, l.lower) - now
-	if l.floored && last <= l.lower || behind <= h.registry.horizon || !agrees && behind <= longestWait.Milliseconds() {
+	behind := max(last, l.Lower) - now
+	if l.Floored && last <= l.Lower || behind <= h.registry.Horizon || !agrees && behind <= longestWait.Milliseconds() {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, attempt)
@@ -52,8 +53,8 @@ func (h *holder) putRight(ctx context.Context) bool {
 	if err != nil {
 		return false
 	}
-	slot, _, free := h.registry.choose(t, now)
-	return free && max(slot.Until, slot.Reserved, h.registry.spent.of(slot.ID), t.Set.Floor) <= now+h.registry.horizon
+	lower, free := h.registry.Begin(t, now)
+	return free && lower <= now+h.registry.Horizon
 }
 
 // moveOn gives up the machine ID and its times. The next one may have numbers below those that were
@@ -62,13 +63,13 @@ func (h *holder) moveOn() {
 	_, l, _ := h.tenure.now()
 	last := h.tenure.gen.stop(errSeeking)
 	h.env.Log.Warn("the clock was ahead, and is not any more: this node takes another machine ID, and issues lower numbers than before",
-		"machineId", l.id, "used", at(last))
+		"machineId", l.ID, "used", at(last))
 	err := h.giveUp(l, last)
-	if errors.Is(err, errLost) {
+	if errors.Is(err, machineid.ErrLost) {
 		h.debt.owed = l
 	}
 	if err != nil {
-		h.env.Log.Warn("the machine ID could not be released; it stays taken until its lease ends", "machineId", l.id, "until", at(max(l.until, l.reserved)), "error", err)
+		h.env.Log.Warn("the machine ID could not be released; it stays taken until its lease ends", "machineId", l.ID, "until", at(max(l.Until, l.Reserved)), "error", err)
 	}
 	h.tenure.gen.forget()
 	h.tenure.clear()

@@ -3,6 +3,7 @@ package snowflake
 import (
 	"context"
 	"errors"
+	"github.com/seqd/seqd/strategy/snowflake/machineid"
 )
 
 // release releases the machine ID. The order matters: first issuing stops, then the file is
@@ -17,30 +18,30 @@ func (h *holder) release() {
 		}
 	}
 	_, l, _ := h.tenure.now()
-	granted := l.token != "" // a pending lease may never have been granted
+	granted := l.Token != "" // a pending lease may never have been granted
 	if !granted {
 		l = h.pending
 	}
-	if l.token == "" {
+	if l.Token == "" {
 		h.debt.coverLast()
 		return
 	}
 	err := h.giveUp(l, last)
-	if granted && errors.Is(err, errLost) {
+	if granted && errors.Is(err, machineid.ErrLost) {
 		h.debt.owed = l
 		h.debt.coverLast()
 	}
 	if err != nil {
-		h.env.Log.Warn("the machine ID could not be released; it stays taken until its lease ends", "machineId", l.id, "until", at(max(l.until, l.reserved)), "error", err)
+		h.env.Log.Warn("the machine ID could not be released; it stays taken until its lease ends", "machineId", l.ID, "until", at(max(l.Until, l.Reserved)), "error", err)
 	}
 }
 
 // giveUp invalidates the file and removes the lease from the registry.
-func (h *holder) giveUp(l lease, last int64) error {
+func (h *holder) giveUp(l machineid.Lease, last int64) error {
 	ctx, cancel := context.WithTimeout(context.Background(), attempt)
 	defer cancel()
 	for first := true; ; first = false {
-		t, err := h.registry.slots.Look(ctx, h.registry.name, l.id)
+		t, err := h.registry.slots.Look(ctx, h.registry.name, l.ID)
 		if err != nil {
 			return err
 		}
@@ -49,7 +50,7 @@ func (h *holder) giveUp(l lease, last int64) error {
 				return err
 			}
 		}
-		swap, err := h.registry.release(t, l, last)
+		swap, err := h.registry.Release(t, l, last)
 		if err != nil {
 			return err
 		}

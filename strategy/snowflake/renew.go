@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/strategy/snowflake/machineid"
 )
 
 // hold renews the lease until it is lost or ctx ends.
 func (h *holder) hold(ctx context.Context) {
 	for pause := h.settings.RenewInterval; h.pause(ctx, pause); {
 		err := h.renewOnce(ctx)
-		if errors.Is(err, errLost) || errors.Is(err, errUnnamed) {
+		if errors.Is(err, machineid.ErrLost) || errors.Is(err, errUnnamed) {
 			h.lose(err)
 			return
 		}
@@ -57,14 +58,14 @@ func (h *holder) renewOnce(ctx context.Context) error {
 
 // extend extends a lease in the registry, then in the file, then for the generator. progress is the
 // highest time that may have been used already.
-func (h *holder) extend(ctx context.Context, l lease, progress int64) error {
+func (h *holder) extend(ctx context.Context, l machineid.Lease, progress int64) error {
 	for {
-		t, err := h.registry.prepared(ctx, l.id)
+		t, err := h.registry.prepared(ctx, l.ID)
 		if err != nil {
 			return err
 		}
-		swap, next, err := h.registry.renew(t, l, h.env.ms(), progress)
-		if errors.Is(err, errLost) {
+		swap, next, err := h.registry.Renew(t, l, h.env.ms(), progress)
+		if errors.Is(err, machineid.ErrLost) {
 			h.debt.owed = l
 		}
 		if err != nil {
@@ -76,9 +77,9 @@ func (h *holder) extend(ctx context.Context, l lease, progress int64) error {
 		}
 		if made {
 			if swap.NewSet != nil {
-				h.registry.behind(l.id, swap.NewSet.Floor)
+				h.registry.behind(l.ID, swap.NewSet.Floor)
 			}
-			return h.use(next, next.until)
+			return h.use(next, next.Until)
 		}
 	}
 }
@@ -86,7 +87,7 @@ func (h *holder) extend(ctx context.Context, l lease, progress int64) error {
 // goAlone lets the generator continue on the reservation if the lease is about to end.
 func (h *holder) goAlone() error {
 	_, l, bound := h.tenure.now()
-	want := min(h.env.ms()+h.registry.horizon, l.reserved)
+	want := min(h.env.ms()+h.registry.Horizon, l.Reserved)
 	if want <= bound {
 		return nil
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/strategy/snowflake/machineid"
 	"github.com/seqd/seqd/strategy/snowflake/statefile"
 )
 
@@ -22,11 +23,11 @@ func (h *holder) reservation(ctx context.Context) error {
 		h.fromFile = false
 		return nil
 	}
-	saved, err := h.file.open(&h.registry.member)
+	saved, err := h.file.open(&h.registry.Member)
 	if err != nil || saved == nil || !h.fromFile {
 		return err
 	}
-	if err := h.resume(ctx, *saved); !errors.Is(err, errLost) {
+	if err := h.resume(ctx, *saved); !errors.Is(err, machineid.ErrLost) {
 		return err
 	}
 	// remember that it is lost, even if the registry cannot be reached next time
@@ -37,24 +38,24 @@ func (h *holder) reservation(ctx context.Context) error {
 // resume continues with the reservation of an earlier process: with the registry, or without it if
 // it cannot be reached.
 func (h *holder) resume(ctx context.Context, saved statefile.State) error {
-	l := lease{id: saved.MachineID, token: saved.Token, until: saved.Until, reserved: saved.Reserved}
+	l := machineid.Lease{ID: saved.MachineID, Token: saved.Token, Until: saved.Until, Reserved: saved.Reserved}
 	// above all that the earlier process may have used
-	l.lower = max(saved.Lower, saved.Until, saved.Progress)
-	err := h.extend(ctx, l, l.lower)
-	if errors.Is(err, errLost) {
-		h.registry.spent = spent{l.id, l.lower}
+	l.Lower = max(saved.Lower, saved.Until, saved.Progress)
+	err := h.extend(ctx, l, l.Lower)
+	if errors.Is(err, machineid.ErrLost) {
+		h.registry.Spent = machineid.Spent{ID: l.ID, Until: l.Lower}
 		return err
 	}
 	if err == nil || callerError(err).Code != seqd.CodeStoreUnavailable {
 		return err
 	}
 	now := h.env.ms()
-	if now > l.reserved {
-		return fmt.Errorf("%w; the reservation on disk ended at %s", err, at(l.reserved))
+	if now > l.Reserved {
+		return fmt.Errorf("%w; the reservation on disk ended at %s", err, at(l.Reserved))
 	}
-	if useErr := h.use(l, max(l.lower, min(now+h.registry.horizon, l.reserved))); useErr != nil {
+	if useErr := h.use(l, max(l.Lower, min(now+h.registry.Horizon, l.Reserved))); useErr != nil {
 		return errors.Join(err, useErr)
 	}
-	h.env.Log.Warn("the registry of machine IDs cannot be asked: this node issues on its reservation", "machineId", l.id, "until", at(l.reserved), "error", err)
+	h.env.Log.Warn("the registry of machine IDs cannot be asked: this node issues on its reservation", "machineId", l.ID, "until", at(l.Reserved), "error", err)
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/strategy/snowflake/machineid"
 	"github.com/seqd/seqd/strategy/snowflake/redisslots"
 )
 
@@ -34,7 +35,7 @@ func (h *holder) seek(ctx context.Context) error {
 		}
 		// If the swap renews the pending lease, its outcome is unknown for now: keep the lease that
 		// is known.
-		if l.token != h.pending.token {
+		if l.Token != h.pending.Token {
 			h.pending = l
 		}
 		made, err := h.registry.swap(ctx, swap)
@@ -42,18 +43,18 @@ func (h *holder) seek(ctx context.Context) error {
 			return err
 		}
 		if made {
-			return h.use(l, l.until)
+			return h.use(l, l.Until)
 		}
 	}
 }
 
 // next returns the change that continues with the pending lease if it is on record, else the one
 // that leases a free machine ID.
-func (h *holder) next(t persist.SlotTable) (persist.SlotSwap, lease, error) {
-	if h.pending.token != "" {
-		if swap, l, err := h.registry.renew(t, h.pending, h.env.ms(), 0); err == nil {
+func (h *holder) next(t persist.SlotTable) (persist.SlotSwap, machineid.Lease, error) {
+	if h.pending.Token != "" {
+		if swap, l, err := h.registry.Renew(t, h.pending, h.env.ms(), 0); err == nil {
 			return swap, l, nil
 		}
 	}
-	return h.registry.acquire(t, h.env.ms())
+	return h.registry.Acquire(t, h.env.ms())
 }

@@ -29,7 +29,7 @@ func (r *registered) admit(h *holder) error {
 		if other.env.Store != h.env.Store {
 			continue
 		}
-		if h.registry.offline > 0 && other.registry.offline > 0 && h.file.path() == other.file.path() {
+		if h.registry.Offline > 0 && other.registry.Offline > 0 && h.file.path() == other.file.path() {
 			return errors.New("offlineStart: biz types that set it share the file of the reservation in stateDir: " +
 				"give them the same settings, or a stateDir each")
 		}
@@ -43,7 +43,7 @@ func (r *registered) reach(on *slotRegistry) (most int64) {
 	defer r.Unlock()
 	for _, other := range r.of {
 		if other.registry.name == on.name && other.env.Store == on.env.Store {
-			most = max(most, other.registry.ahead())
+			most = max(most, other.registry.Ahead())
 		}
 	}
 	return most
@@ -54,7 +54,7 @@ func (r *registered) reserves(path string) bool {
 	r.Lock()
 	defer r.Unlock()
 	for _, other := range r.of {
-		if other.registry.offline > 0 && other.file.path() == path {
+		if other.registry.Offline > 0 && other.file.path() == path {
 			return true
 		}
 	}

@@ -7,14 +7,15 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/strategy/snowflake/machineid"
 )
 
 // slotRegistry is the registry of machine IDs as one member of the protocol uses it. Only the run
 // goroutine of the holder uses it, with these exceptions: the survey goroutine and measurements use
-// what mu guards, and everybody may read what never changes, which is all of member except reach
-// and spent.
+// what mu guards, and everybody may read what never changes, which is all of Member except Reach
+// and Spent.
 type slotRegistry struct {
-	member
+	machineid.Member
 	slots persist.SlotStore
 	env   *environment
 	// check returns why the registry cannot be used as it is configured. It may be nil.
@@ -47,7 +48,7 @@ func (r *slotRegistry) look(ctx context.Context, ids ...int64) (persist.SlotTabl
 	if len(ids) == 0 {
 		r.counted(t)
 	}
-	return t, r.skewed(before, after, t)
+	return t, r.Skewed(before, after, t)
 }
 
 // prepared reads the registry after making the changes that its bootstrap part needs. What the node
@@ -58,7 +59,7 @@ func (r *slotRegistry) look(ctx context.Context, ids ...int64) (persist.SlotTabl
 // asked the store which registry counts.
 func (r *slotRegistry) prepared(ctx context.Context, ids ...int64) (persist.SlotTable, error) {
 	for {
-		r.reach = max(r.reach, holders.reach(r))
+		r.Reach = max(r.Reach, holders.reach(r))
 		t, err := r.look(ctx, ids...)
 		if err == nil && t.Set == nil {
 			// without a bootstrap part, only all slots show whether the registry is new
@@ -67,7 +68,7 @@ func (r *slotRegistry) prepared(ctx context.Context, ids ...int64) (persist.Slot
 		if err != nil {
 			return t, err
 		}
-		swap, err := r.prepare(t)
+		swap, err := r.Prepare(t)
 		if err != nil {
 			return t, err
 		}
@@ -79,11 +80,11 @@ func (r *slotRegistry) prepared(ctx context.Context, ids ...int64) (persist.Slot
 			continue
 		}
 		if incarnation != "" {
-			again := r.refloor(t, incarnation)
+			again := r.Refloor(t, incarnation)
 			swap = &again
 		}
 		if swap == nil {
-			r.reach = max(r.reach, t.Set.Ahead)
+			r.Reach = max(r.Reach, t.Set.Ahead)
 			return t, nil
 		}
 		made, err := r.swap(ctx, *swap)
@@ -119,10 +120,10 @@ func (r *slotRegistry) compared(before, after int64, t persist.SlotTable) {
 
 // counted notes how many machine IDs are leased. t has all slots.
 func (r *slotRegistry) counted(t persist.SlotTable) {
-	used := r.used(t)
+	used := r.Used(t)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.seen.used, r.seen.free, r.seen.hasUsed = used, int(r.last-r.first+1)-used, true
+	r.seen.used, r.seen.free, r.seen.hasUsed = used, int(r.Last-r.First+1)-used, true
 }
 
 // lastSeen returns what was last seen, for measurements.

@@ -2,8 +2,8 @@
 // that this node has leased. Numbers sort by time, and making one needs no I/O.
 //
 // Two nodes never make the same number, because a machine ID is leased for an interval of time, and
-// the time of a number is in that interval: see invariant U5 in protocol.go. That does not depend
-// on correct clocks.
+// the time of a number is in that interval: see invariant U5 in package machineid. That does not
+// depend on correct clocks.
 //
 // [Strategy] issues the numbers of one biz type. Strategies with the same settings share a holder
 // (sharing.go), which leases the machine ID from a registry in the store or in Redis (package
@@ -23,6 +23,7 @@ import (
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy"
+	"github.com/seqd/seqd/strategy/snowflake/machineid"
 	"github.com/seqd/seqd/strategy/snowflake/statefile"
 )
 
@@ -105,23 +106,23 @@ func restored(ctx context.Context, env strategy.Env, bizType seqd.BizType) (done
 		return "", err
 	}
 	m := newMember(env, settings, l)
-	from, err := m.restore(ctx, newNaming(env, settings, registryName(l), registry), env.Store.Slots())
+	from, err := restore(ctx, &m, newNaming(env, settings, registryName(l), registry), env.Store.Slots())
 	return "leases that are granted from now on begin at " + at(from), err
 }
 
 // restore lets the store name a registry, and raises the floor of that. It returns the first time
 // that is granted from then on. ours is where the store has its own registry.
-func (m *member) restore(ctx context.Context, names *naming, ours persist.SlotStore) (from int64, err error) {
-	name, incarnation, least := names.registry, drawn(), int64(0)
+func restore(ctx context.Context, m *machineid.Member, names *naming, ours persist.SlotStore) (from int64, err error) {
+	name, incarnation, least := names.registry, machineid.Drawn(), int64(0)
 	if names.place != inStore {
 		// The registry of the store knows how far leases and reservations reach that it has granted.
 		// The one in Redis has to know it before nodes use that.
 		t, err := ours.Look(ctx, name)
 		if err == nil && t.Set != nil {
-			m.reach = t.Set.Ahead
+			m.Reach = t.Set.Ahead
 		}
 		if err == nil {
-			_, err = m.raiseFloor(ctx, names.slots, name, drawn(), 0)
+			_, err = raiseFloor(ctx, m, names.slots, name, machineid.Drawn(), 0)
 		}
 		if err != nil {
 			return 0, err
@@ -137,20 +138,20 @@ func (m *member) restore(ctx context.Context, names *naming, ours persist.SlotSt
 		return 0, err
 	}
 	if names.place != inStore {
-		if least, err = m.raiseFloor(ctx, ours, name, drawn(), 0); err != nil {
+		if least, err = raiseFloor(ctx, m, ours, name, machineid.Drawn(), 0); err != nil {
 			return 0, err
 		}
 	}
-	floor, err := m.raiseFloor(ctx, names.slots, name, incarnation, least)
+	floor, err := raiseFloor(ctx, m, names.slots, name, incarnation, least)
 	return floor + 1, err
 }
 
 // raiseFloor gives a registry another incarnation, and a floor that is not below least.
-func (m *member) raiseFloor(ctx context.Context, registry persist.SlotStore, name, incarnation string, least int64) (floor int64, err error) {
+func raiseFloor(ctx context.Context, m *machineid.Member, registry persist.SlotStore, name, incarnation string, least int64) (floor int64, err error) {
 	for made := false; !made && err == nil; {
 		var t persist.SlotTable
 		if t, err = registry.Look(ctx, name); err == nil {
-			swap := m.refloor(t, incarnation)
+			swap := m.Refloor(t, incarnation)
 			swap.NewSet.Floor = max(swap.NewSet.Floor, least)
 			floor = swap.NewSet.Floor
 			made, err = registry.Swap(ctx, name, swap)

@@ -7,6 +7,7 @@ import (
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy"
+	"github.com/seqd/seqd/strategy/snowflake/machineid"
 	"github.com/seqd/seqd/strategy/snowflake/redisslots"
 	"github.com/seqd/seqd/strategy/snowflake/statefile"
 )
@@ -50,9 +51,9 @@ func callerError(err error) *seqd.Error {
 	switch {
 	case errors.As(err, &e):
 		return e
-	case errors.Is(err, errLayout), errors.Is(err, errCluster), errors.Is(err, persist.ErrNewer), errors.Is(err, statefile.ErrForeign), errors.Is(err, redisslots.ErrForeign):
+	case errors.Is(err, machineid.ErrLayout), errors.Is(err, machineid.ErrCluster), errors.Is(err, persist.ErrNewer), errors.Is(err, statefile.ErrForeign), errors.Is(err, redisslots.ErrForeign):
 		return &seqd.Error{Code: seqd.CodeConflict, Detail: err.Error(), Err: err}
-	case errors.Is(err, redisslots.ErrUnfit), errors.Is(err, persist.ErrInvalid), errors.Is(err, errStandby), errors.Is(err, errUnnamed), errors.Is(err, errSkew):
+	case errors.Is(err, redisslots.ErrUnfit), errors.Is(err, persist.ErrInvalid), errors.Is(err, machineid.ErrStandby), errors.Is(err, errUnnamed), errors.Is(err, machineid.ErrSkew):
 		return &seqd.Error{Code: seqd.CodeNoMachineID, Detail: err.Error(), RetryAfter: time.Second, Err: err}
 	case errors.Is(err, errFile):
 		return &seqd.Error{Code: seqd.CodeNoMachineID, Detail: "stateDir: the file of the reservation cannot be used", RetryAfter: time.Second, Err: err}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/strategy/snowflake/machineid"
 )
 
 // tenure is the machine ID that is held now and the generator that uses it, or why there is none.
@@ -19,7 +20,7 @@ type tenure struct {
 
 	mu    sync.Mutex // guards what follows; gen's lock is taken under it
 	state state      // seeking or holding
-	lease lease
+	lease machineid.Lease
 	// the generator may use times up to bound: the lease's until, or later ones of the reservation
 	bound   int64
 	failure *seqd.Error // why there is no machine ID, or why it is not renewed
@@ -41,21 +42,21 @@ func (t *tenure) held() bool {
 }
 
 // now returns what is held.
-func (t *tenure) now() (s state, l lease, bound int64) {
+func (t *tenure) now() (s state, l machineid.Lease, bound int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.state, t.lease, t.bound
 }
 
 // set lets the generator use a lease up to bound.
-func (t *tenure) set(l lease, bound int64) {
+func (t *tenure) set(l machineid.Lease, bound int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.lease, t.bound = l, bound
-	t.gen.set(l.id, l.lower, bound, l.floored)
+	t.gen.set(l.ID, l.Lower, bound, l.Floored)
 	if t.state == seeking {
 		t.state = holding
-		t.env.Log.Info("machine ID", "machineId", l.id, "registrationKey", t.key, "from", at(l.lower+1), "until", at(bound))
+		t.env.Log.Info("machine ID", "machineId", l.ID, "registrationKey", t.key, "from", at(l.Lower+1), "until", at(bound))
 	}
 }
 
@@ -63,8 +64,8 @@ func (t *tenure) set(l lease, bound int64) {
 func (t *tenure) clear() (id int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	id = t.lease.id
-	t.state, t.lease, t.bound = seeking, lease{}, 0
+	id = t.lease.ID
+	t.state, t.lease, t.bound = seeking, machineid.Lease{}, 0
 	return id
 }
 
@@ -88,7 +89,7 @@ func (t *tenure) usable() *seqd.Error {
 		return &seqd.Error{Code: seqd.CodeStarting, Detail: "looking for a machine ID", RetryAfter: time.Second}
 	case now > t.bound:
 		return t.ended()
-	case time.Duration(t.lease.lower+1-now)*time.Millisecond > t.maxWait:
+	case time.Duration(t.lease.Lower+1-now)*time.Millisecond > t.maxWait:
 		return t.early(now)
 	}
 	return nil
@@ -97,18 +98,18 @@ func (t *tenure) usable() *seqd.Error {
 // early is the error before the lease begins. mu is held.
 func (t *tenure) early(now int64) *seqd.Error {
 	code := seqd.CodeClockRollback
-	if t.lease.floored {
+	if t.lease.Floored {
 		code = seqd.CodeStarting
 	}
-	wait := time.Duration(t.lease.lower+1-now) * time.Millisecond
+	wait := time.Duration(t.lease.Lower+1-now) * time.Millisecond
 	return &seqd.Error{Code: code, RetryAfter: wait, Detail: fmt.Sprintf("machine ID %d can be used from %s on, after every time that may have been used with it",
-		t.lease.id, at(t.lease.lower+1))}
+		t.lease.ID, at(t.lease.Lower+1))}
 }
 
 // ended is the error after the lease. mu is held.
 func (t *tenure) ended() *seqd.Error {
 	e := &seqd.Error{Code: seqd.CodeNoMachineID, RetryAfter: time.Second,
-		Detail: fmt.Sprintf("the lease of machine ID %d ended at %s and could not be renewed", t.lease.id, at(t.bound))}
+		Detail: fmt.Sprintf("the lease of machine ID %d ended at %s and could not be renewed", t.lease.ID, at(t.bound))}
 	if t.failure != nil {
 		e.Err = t.failure
 	}
@@ -123,9 +124,9 @@ func (t *tenure) details() map[string]any {
 		return map[string]any{"key": t.key}
 	}
 	left := time.Duration(max(0, t.bound-t.env.ms())) * time.Millisecond
-	d := map[string]any{"key": t.key, "machineId": t.lease.id, "leaseUntil": at(t.bound), "timeLeftMs": left.Milliseconds()}
-	if t.lease.lower > 0 {
-		d["leaseFrom"] = at(t.lease.lower + 1)
+	d := map[string]any{"key": t.key, "machineId": t.lease.ID, "leaseUntil": at(t.bound), "timeLeftMs": left.Milliseconds()}
+	if t.lease.Lower > 0 {
+		d["leaseFrom"] = at(t.lease.Lower + 1)
 	}
 	return d
 }
@@ -146,7 +147,7 @@ func (t *tenure) note(err error) {
 		now = callerError(err)
 	}
 	t.failure = now
-	state, id := t.state, t.lease.id
+	state, id := t.state, t.lease.ID
 	t.mu.Unlock()
 	switch {
 	case now == nil && was != nil && state == holding:

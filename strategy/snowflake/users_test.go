@@ -12,6 +12,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/must"
+	"github.com/seqd/seqd/strategy/snowflake/machineid"
 	"github.com/seqd/seqd/strategy/snowflake/statefile"
 )
 
@@ -150,16 +151,16 @@ func TestStrike(t *testing.T) {
 	if _, saved, err := statefile.Peek(f.dir, f.name); saved.Users != list || err != nil {
 		t.Errorf("it lists %q, %v", saved.Users, err)
 	}
-	for _, m := range []member{{first: 1, last: 9}, {first: -9, last: -1}} { // which must not have machine ID 0
+	for _, m := range []machineid.Member{{First: 1, Last: 9}, {First: -9, Last: -1}} { // which must not have machine ID 0
 		if saved, err := f.open(&m); saved != nil || err != nil || f.kept.Token != "" {
-			t.Errorf("%d to %d: %+v, %v", m.first, m.last, saved, err)
+			t.Errorf("%d to %d: %+v, %v", m.First, m.Last, saved, err)
 		}
 	}
 	f.users.record("order", "")
 	must.Do(t, os.MkdirAll(f.path()+".tmp/x", 0o700)) // so that nothing can be written
-	must.Is(t, must.Err(f.open(&member{})), errFile)
+	must.Is(t, must.Err(f.open(&machineid.Member{})), errFile)
 	must.Do(t, os.RemoveAll(f.path()+".tmp"))
-	saved, err := f.open(&member{})
+	saved, err := f.open(&machineid.Member{})
 	if err != nil || saved == nil {
 		t.Fatalf("%v, %v", saved, err)
 	}
@@ -246,7 +247,7 @@ func TestUsersWithoutShape(t *testing.T) {
 func TestManyUsers(t *testing.T) {
 	u := newUsers()
 	for range 200 {
-		u.hashes[drawn()[:30]] = shapeHash("shape") // 64 bytes in the list, with = and a comma
+		u.hashes[machineid.Drawn()[:30]] = shapeHash("shape") // 64 bytes in the list, with = and a comma
 	}
 	names := u.names()
 	if len(names) > mostUsers || len(parseUsers(names)) != mostUsers/64 {

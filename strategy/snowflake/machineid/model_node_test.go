@@ -1,4 +1,4 @@
-package snowflake
+package machineid
 
 import (
 	"errors"
@@ -42,9 +42,9 @@ type op struct {
 	task      task
 	over      bool  // nobody waits for it any more
 	before    int64 // the node's time when the registry was read
-	l         lease // the lease that it extends or releases
+	l         Lease // the lease that it extends or releases
 	last      int64 // of a release
-	next      lease // the lease that its change grants
+	next      Lease // the lease that its change grants
 	preparing bool
 	drops     int  // the world's drops when the registry was read
 	restores  int  // the same for restores
@@ -57,7 +57,7 @@ type node struct {
 	w    *world
 	name string
 	key  string
-	member
+	Member
 	offset      int64 // how far its clock is ahead of true time
 	paused, cut bool
 	behind      bool // it reaches the old side, if there is one
@@ -66,9 +66,9 @@ type node struct {
 	mode     mode
 	proc     int
 	fromFile bool
-	lease    lease
+	lease    Lease
 	bound    int64
-	owed     lease
+	owed     Lease
 	knows    bool // it saw that the registry was put back, and has not set a floor
 	op       *op
 	waits    int // the step before which it does not try again
@@ -87,8 +87,8 @@ func (n *node) clock() int64 { return n.w.now + n.offset }
 func (n *node) start() {
 	n.w.events[processes]++
 	*n = node{w: n.w, name: n.name, key: n.key, offset: n.offset, disk: n.disk, behind: n.behind, proc: n.w.events[processes], mode: looking, fromFile: true}
-	n.member = n.w.newMember(n.key)
-	n.w.say("%s: starts; key %s, IDs %d to %d, horizon %d, maxSkew %d, offline %d", n.name, n.key, n.first, n.member.last, n.horizon, n.maxSkew, n.offline)
+	n.Member = n.w.newMember(n.key)
+	n.w.say("%s: starts; key %s, IDs %d to %d, horizon %d, maxSkew %d, offline %d", n.name, n.key, n.First, n.Member.Last, n.Horizon, n.MaxSkew, n.Offline)
 }
 
 // die ends the process.
@@ -123,11 +123,11 @@ func (n *node) begin() bool {
 
 // seek is holder.seek.
 func (n *node) seek() {
-	if n.offline > 0 {
-		if f := n.disk; n.fromFile && f != nil && f.id >= n.first && f.id <= n.member.last {
-			l := lease{id: f.id, token: f.token, until: f.until, reserved: f.reserved, lower: max(f.lower, f.until, f.progress)}
+	if n.Offline > 0 {
+		if f := n.disk; n.fromFile && f != nil && f.id >= n.First && f.id <= n.Member.Last {
+			l := Lease{ID: f.id, Token: f.token, Until: f.until, Reserved: f.reserved, Lower: max(f.lower, f.until, f.progress)}
 			if n.w.out.rules[restartAbove] {
-				l.lower = f.lower
+				l.Lower = f.lower
 			}
 			n.look(&op{n: n, task: resuming, l: l})
 			return
@@ -140,7 +140,7 @@ func (n *node) seek() {
 
 // acquires is the rest of holder.seek, beginning with what is owed.
 func (n *node) acquires() {
-	if n.owed.token != "" {
+	if n.owed.Token != "" {
 		n.look(&op{n: n, task: covering, l: n.owed})
 		return
 	}
@@ -151,7 +151,7 @@ func (n *node) acquires() {
 func (n *node) look(o *op) {
 	n.op = o
 	o.before = n.clock()
-	id := o.l.id
+	id := o.l.ID
 	if o.task == acquiring {
 		id = -1
 	}
@@ -163,7 +163,7 @@ func (n *node) swap(o *op, s persist.SlotSwap) {
 	m := &message{o: o, swap: s, drops: o.drops, restores: o.restores}
 	m.covers = o.task == covering && !o.preparing
 	if !o.preparing && o.task != acquiring {
-		m.held, m.reserved = o.l.until, o.l.reserved
+		m.held, m.reserved = o.l.Until, o.l.Reserved
 	}
 	n.w.inFlight = append(n.w.inFlight, m)
 }
@@ -193,7 +193,7 @@ func (n *node) receive(m *message) {
 		if o.task == acquiring {
 			n.w.events[acquired]++
 		}
-		n.use(o.next, o.next.until, m.bare, o.stands)
+		n.use(o.next, o.next.Until, m.bare, o.stands)
 	}
 }
 
@@ -212,7 +212,7 @@ func (n *node) looked(o *op, t persist.SlotTable) {
 		n.swap(o, swap)
 		return
 	}
-	if err := n.skewed(o.before, n.clock(), t); err != nil && !n.w.out.rules[skewGuard] {
+	if err := n.Skewed(o.before, n.clock(), t); err != nil && !n.w.out.rules[skewGuard] {
 		n.w.events[skewRefused]++
 		n.failed(o, err)
 		return
@@ -232,7 +232,7 @@ func (n *node) looked(o *op, t persist.SlotTable) {
 			n.swap(o, *swap)
 			return
 		}
-		n.covered(n.member.covered(t, o.l) != nil)
+		n.covered(n.Member.Covered(t, o.l) != nil)
 		return
 	}
 	var change persist.SlotSwap
@@ -242,12 +242,12 @@ func (n *node) looked(o *op, t persist.SlotTable) {
 		o.stands = n.stands(t, o.l)
 		progress := n.bound
 		if o.task == resuming {
-			progress = o.l.lower
+			progress = o.l.Lower
 		}
 		change, o.next, err = n.extends(t, o.l, n.clock(), progress)
 	}
 	if err != nil {
-		n.knows = n.knows || errors.Is(err, errLost) && n.member.covered(t, o.l) != nil
+		n.knows = n.knows || errors.Is(err, ErrLost) && n.Member.Covered(t, o.l) != nil
 		n.failed(o, err)
 		return
 	}
@@ -257,12 +257,12 @@ func (n *node) looked(o *op, t persist.SlotTable) {
 // covered ends what is owed. knows is true if the registry should have got a floor.
 func (n *node) covered(knows bool) {
 	n.abandon()
-	n.owed, n.knows = lease{}, n.knows && knows
+	n.owed, n.knows = Lease{}, n.knows && knows
 	n.acquires()
 }
 
 // owes records a lease that the registry does not know any more.
-func (n *node) owes(l lease) {
+func (n *node) owes(l Lease) {
 	if !n.w.out.rules[coverOwed] {
 		n.owed = l
 	}
@@ -272,7 +272,7 @@ func (n *node) owes(l lease) {
 func (n *node) failed(o *op, err error) {
 	n.abandon()
 	n.waits = n.w.step + n.w.dice.Below(10)
-	gone := errors.Is(err, errLost)
+	gone := errors.Is(err, ErrLost)
 	switch o.task {
 	case releasing:
 		n.die()
@@ -280,8 +280,8 @@ func (n *node) failed(o *op, err error) {
 		if gone {
 			n.owes(o.l)
 			n.lose()
-		} else if n.offline > 0 {
-			if want := min(n.clock()+n.horizon, n.lease.reserved); want > n.bound {
+		} else if n.Offline > 0 {
+			if want := min(n.clock()+n.Horizon, n.lease.Reserved); want > n.bound {
 				n.w.say("%s: goes on alone", n.name)
 				n.w.events[wentAlone]++
 				n.use(n.lease, want, false, true)
@@ -292,43 +292,43 @@ func (n *node) failed(o *op, err error) {
 			n.fromFile = false
 			n.owes(o.l)
 			if !n.w.out.rules[spentKept] {
-				n.spent = spent{o.l.id, o.l.lower}
+				n.Spent = Spent{o.l.ID, o.l.Lower}
 			}
 			n.acquires()
-		} else if errors.Is(err, errUnanswered) && !o.answered && n.clock() <= o.l.reserved {
+		} else if errors.Is(err, errUnanswered) && !o.answered && n.clock() <= o.l.Reserved {
 			n.w.say("%s: starts alone", n.name)
 			n.w.events[startedAlone]++
-			n.use(o.l, max(o.l.lower, min(n.clock()+n.horizon, o.l.reserved)), false, true)
+			n.use(o.l, max(o.l.Lower, min(n.clock()+n.Horizon, o.l.Reserved)), false, true)
 		}
 	}
 }
 
 // use is holder.use. bare and stands are for the checker.
-func (n *node) use(l lease, bound int64, bare, stands bool) {
-	if n.offline > 0 && !(n.w.out.rules[progressFirst] && bound > l.until) {
+func (n *node) use(l Lease, bound int64, bare, stands bool) {
+	if n.Offline > 0 && !(n.w.out.rules[progressFirst] && bound > l.Until) {
 		if n.w.weights[diskFails] > n.w.weights[diskFails-1] && n.w.dice.OneIn(10) && !n.w.healing {
 			n.w.say("%s: cannot write its file", n.name)
 			return
 		}
-		if f := n.disk; f != nil && f.token == l.token && (l.until < f.until || l.reserved < f.reserved || max(bound, l.until) < f.progress) {
+		if f := n.disk; f != nil && f.token == l.Token && (l.Until < f.until || l.Reserved < f.reserved || max(bound, l.Until) < f.progress) {
 			n.w.check.fail(lowered, "%s: its file says %+v, and shall say %+v", n.name, *f, l)
 		}
-		n.disk = &file{l.id, l.token, l.lower, l.until, l.reserved, max(bound, l.until)}
+		n.disk = &file{l.ID, l.Token, l.Lower, l.Until, l.Reserved, max(bound, l.Until)}
 	}
 	bare, n.knows = bare && !n.knows, false // what it knows excuses nothing that it does
 	n.lease, n.bound = l, bound
 	n.mode, n.fromFile, n.waits = having, false, n.w.step+n.w.dice.Below(10)
 	n.open, n.lost = true, false
-	n.id, n.lower, n.upto = l.id, l.lower, bound
-	n.w.say("%s: may use %d to %d of ID %d with %s", n.name, rel(l.lower+1), rel(bound), l.id, n.w.named(l.token))
-	n.w.check.grant(n, l.id, l.lower, bound, bare, stands)
+	n.id, n.lower, n.upto = l.ID, l.Lower, bound
+	n.w.say("%s: may use %d to %d of ID %d with %s", n.name, rel(l.Lower+1), rel(bound), l.ID, n.w.named(l.Token))
+	n.w.check.grant(n, l.ID, l.Lower, bound, bare, stands)
 }
 
 // lose is holder.lose.
 func (n *node) lose() {
 	n.w.say("%s: lost ID %d", n.name, n.id)
 	n.w.events[lostID]++
-	n.mode, n.lease, n.bound = looking, lease{}, 0
+	n.mode, n.lease, n.bound = looking, Lease{}, 0
 	n.lost = true
 	if !n.w.out.rules[stopsAtLost] {
 		n.open = false
@@ -343,11 +343,11 @@ func (n *node) stop() {
 		n.open = false
 		n.w.check.closed(n, n.last)
 	}
-	if n.lease.token == "" {
+	if n.lease.Token == "" {
 		n.die()
 		return
 	}
-	if n.offline > 0 && !n.w.out.rules[invalidateFirst] {
+	if n.Offline > 0 && !n.w.out.rules[invalidateFirst] {
 		n.disk = nil
 	}
 	n.look(&op{n: n, task: releasing, l: n.lease, last: n.last})
@@ -378,10 +378,10 @@ func (n *node) settled() bool {
 	if n.mode != looking {
 		return false
 	}
-	for id := n.first; id <= n.member.last; id++ {
+	for id := n.First; id <= n.Member.Last; id++ {
 		held := false
 		for _, other := range n.w.nodes {
-			held = held || other != n && other.mode == having && other.lease.id == id
+			held = held || other != n && other.mode == having && other.lease.ID == id
 		}
 		if !held {
 			return false

@@ -1,4 +1,4 @@
-package snowflake
+package machineid
 
 import "fmt"
 
@@ -67,7 +67,7 @@ func (c *checker) grant(n *node, id, lower, upper int64, bare, stands bool) {
 	mine, tainted := -1, bare
 	for i := range pieces {
 		p := &pieces[i]
-		if p.token != n.lease.token {
+		if p.token != n.lease.Token {
 			continue
 		}
 		if p.proc == n.proc && p.lower == lower {
@@ -81,7 +81,7 @@ func (c *checker) grant(n *node, id, lower, upper int64, bare, stands bool) {
 	for i := range pieces {
 		p := &pieces[i]
 		if p.proc != n.proc && p.lower < upper && lower < p.upper && !tainted && !p.tainted {
-			c.fail(overlap, "ID %d: %s may use %d to %d with %s, and %d to %d may be used with %s", id, n.name, rel(lower+1), rel(upper), c.w.named(n.lease.token),
+			c.fail(overlap, "ID %d: %s may use %d to %d with %s, and %d to %d may be used with %s", id, n.name, rel(lower+1), rel(upper), c.w.named(n.lease.Token),
 				rel(p.lower+1), rel(p.upper), c.w.named(p.token))
 		}
 	}
@@ -90,7 +90,7 @@ func (c *checker) grant(n *node, id, lower, upper int64, bare, stands bool) {
 		pieces[mine].tainted = tainted
 		return
 	}
-	c.pieces[id] = append(pieces, piece{n.proc, n.lease.token, lower, upper, tainted})
+	c.pieces[id] = append(pieces, piece{n.proc, n.lease.Token, lower, upper, tainted})
 }
 
 // closed records that a process will use nothing above a time.

@@ -1,4 +1,4 @@
-package snowflake
+package machineid
 
 import (
 	"slices"
@@ -39,7 +39,7 @@ type tale struct {
 	*world
 	out     without
 	t       *testing.T
-	members map[string]member
+	members map[string]Member
 	late    []*message
 	text    strings.Builder
 }
@@ -116,7 +116,7 @@ func number(text string) int64 {
 // registryStep begins anew.
 func (tl *tale) registryStep(words []datadriven.CmdArg) {
 	tl.world = newWorld(tl.out, 0)
-	tl.nodes, tl.mixed, tl.weights, tl.members = nil, false, [actionsInAll]int{}, make(map[string]member)
+	tl.nodes, tl.mixed, tl.weights, tl.members = nil, false, [actionsInAll]int{}, make(map[string]Member)
 	r := simulated{blind: tl.out.rules[sourceCompared]}
 	for _, w := range words {
 		switch w.Key {
@@ -187,21 +187,21 @@ func (tl *tale) nodeStep(n *node, words []datadriven.CmdArg) {
 func (tl *tale) starts(n *node, words []datadriven.CmdArg) {
 	m, known := tl.members[n.name]
 	if !known {
-		m = member{layout: "layout", key: n.name, horizon: 100, maxSkew: 8, floored: true}
+		m = Member{Layout: "layout", Key: n.name, Horizon: 100, MaxSkew: 8, Floored: true}
 	}
 	for _, w := range words {
 		switch w.Key {
 		case "horizon":
-			m.horizon = number(w.Vals[0])
+			m.Horizon = number(w.Vals[0])
 		case "skew":
-			m.maxSkew = number(w.Vals[0])
+			m.MaxSkew = number(w.Vals[0])
 		case "offline":
-			m.offline = number(w.Vals[0])
+			m.Offline = number(w.Vals[0])
 		case "key":
-			m.key = w.Vals[0]
+			m.Key = w.Vals[0]
 		case "ids":
 			first, last, _ := strings.Cut(w.Vals[0], "-")
-			m.first, m.last = number(first), number(last)
+			m.First, m.Last = number(first), number(last)
 		default:
 			tl.t.Fatalf("there is no setting %s", w.Key)
 		}
@@ -211,8 +211,8 @@ func (tl *tale) starts(n *node, words []datadriven.CmdArg) {
 	tl.trace = nil // start says which settings it has drawn
 	n.start()
 	tl.trace = trace
-	n.key, n.member = m.key, m
-	tl.say("%s: starts; key %s, IDs %d to %d, horizon %d, maxSkew %d, offline %d", n.name, m.key, m.first, m.last, m.horizon, m.maxSkew, m.offline)
+	n.key, n.Member = m.Key, m
+	tl.say("%s: starts; key %s, IDs %d to %d, horizon %d, maxSkew %d, offline %d", n.name, m.Key, m.First, m.Last, m.Horizon, m.MaxSkew, m.Offline)
 }
 
 // deliver lets messages arrive.

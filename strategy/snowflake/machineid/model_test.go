@@ -1,4 +1,4 @@
-package snowflake
+package machineid
 
 import (
 	"flag"
@@ -134,7 +134,7 @@ func replay(out without, seed uint64, steps []int) string {
 	var schedule strings.Builder
 	w.trace = func(text string) { schedule.WriteString(text + "\n") }
 	for _, n := range w.nodes {
-		w.say("%s: key %s, IDs %d to %d, horizon %d, maxSkew %d, offline %d", n.name, n.key, n.first, n.member.last, n.horizon, n.maxSkew, n.offline)
+		w.say("%s: key %s, IDs %d to %d, horizon %d, maxSkew %d, offline %d", n.name, n.key, n.First, n.Member.Last, n.Horizon, n.MaxSkew, n.Offline)
 	}
 	w.run(worldSteps, worlds.Except(steps))
 	return schedule.String()

@@ -1,4 +1,4 @@
-package snowflake
+package machineid
 
 import (
 	"fmt"
@@ -9,9 +9,9 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// The model: simulated nodes call the functions of protocol.go in the order in which the holder
-// does, on a simulated registry. Package worlds explains worlds. One ms of the model is about a
-// tenth of a second.
+// The model: simulated nodes call the methods of Member in the order in which the holder of package
+// snowflake does, on a simulated registry. Package worlds explains worlds. One ms of the model is
+// about a tenth of a second.
 
 // contents is what a registry contains.
 type contents struct {
@@ -89,7 +89,7 @@ type world struct {
 	mixed bool // nodes have different settings, or change them
 	skew  int64
 	slow  int    // how many steps a ms takes
-	base  member // the settings if they are not mixed
+	base  Member // the settings if they are not mixed
 
 	registry simulated
 	nodes    []*node
@@ -119,7 +119,7 @@ func newWorld(out without, seed uint64) *world {
 	w.mixed = d.OneIn(3)
 	w.slow = worlds.Pick(d, 4, 8)
 	w.skew = worlds.Pick(d, int64(4), 8)
-	w.base = member{horizon: worlds.Pick(d, int64(15), 30, 50), maxSkew: w.skew, offline: worlds.Pick(d, int64(0), 0, 40, 120)}
+	w.base = Member{Horizon: worlds.Pick(d, int64(15), 30, 50), MaxSkew: w.skew, Offline: worlds.Pick(d, int64(0), 0, 40, 120)}
 	if d.OneIn(2) {
 		w.registry.source, w.registry.lag = w.newSource(), worlds.Pick(d, int64(5), 10, 30)
 	}
@@ -146,22 +146,22 @@ func (w *world) newSource() string {
 }
 
 // newMember returns settings for a node.
-func (w *world) newMember(key string) member {
+func (w *world) newMember(key string) Member {
 	d := &w.dice
 	m := w.base
 	if w.mixed {
-		m.horizon, m.maxSkew, m.offline = worlds.Pick(d, int64(15), 30, 50), worlds.Pick(d, w.skew, 2*w.skew), worlds.Pick(d, int64(0), 0, 40, 120)
+		m.Horizon, m.MaxSkew, m.Offline = worlds.Pick(d, int64(15), 30, 50), worlds.Pick(d, w.skew, 2*w.skew), worlds.Pick(d, int64(0), 0, 40, 120)
 	}
-	m.layout, m.key, m.floored = "layout", key, true
+	m.Layout, m.Key, m.Floored = "layout", key, true
 	size := int64(1) << w.bits
-	m.last = size - 1
+	m.Last = size - 1
 	switch {
 	case d.OneIn(6): // a fixed machine ID
-		m.first = d.Within(0, size-1)
-		m.last = m.first
+		m.First = d.Within(0, size-1)
+		m.Last = m.First
 	case d.OneIn(6): // a rack
-		m.first = worlds.Pick(d, 0, size/2)
-		m.last = m.first + size/2 - 1
+		m.First = worlds.Pick(d, 0, size/2)
+		m.Last = m.First + size/2 - 1
 	}
 	return m
 }

@@ -1,4 +1,4 @@
-package snowflake
+package machineid
 
 import "github.com/seqd/seqd/internal/testing/worlds"
 
@@ -321,7 +321,7 @@ func (w *world) clockJumps() bool {
 // clockDrifts sets a clock as far off as maxSkew allows.
 func (w *world) clockDrifts() bool {
 	n := w.someNode()
-	n.offset = w.registry.offset + w.dice.Within(-n.maxSkew, n.maxSkew)
+	n.offset = w.registry.offset + w.dice.Within(-n.MaxSkew, n.MaxSkew)
 	w.say("%s: its clock is %d", n.name, rel(n.clock()))
 	return true
 }

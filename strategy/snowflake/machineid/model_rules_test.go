@@ -1,4 +1,4 @@
-package snowflake
+package machineid
 
 import (
 	"slices"
@@ -116,12 +116,12 @@ func leaveOut(only string, out ...rule) (w without) {
 	return w
 }
 
-// The functions of protocol.go without the rules that are off.
+// The methods of Member without the rules that are off.
 
-// prepares is member.prepare.
+// prepares is Member.Prepare.
 func (n *node) prepares(t persist.SlotTable) (*persist.SlotSwap, error) {
 	out := &n.w.out.rules
-	swap, err := n.prepare(t)
+	swap, err := n.Prepare(t)
 	if err != nil || swap == nil {
 		return swap, err
 	}
@@ -149,31 +149,31 @@ func (n *node) prepares(t persist.SlotTable) (*persist.SlotSwap, error) {
 func (w *world) wiped() bool { return w.registry.known == [len(w.registry.known)]bool{} }
 
 // unbound removes the limits of a grant.
-func (n *node) unbound(swap *persist.SlotSwap, l *lease, now int64) {
+func (n *node) unbound(swap *persist.SlotSwap, l *Lease, now int64) {
 	out := &n.w.out.rules
 	if out[nowBound] {
-		l.until = max(l.until, now+n.horizon)
-		swap.NewSlot.Until = l.until
-		l.reserved = max(l.reserved, l.until)
+		l.Until = max(l.Until, now+n.Horizon)
+		swap.NewSlot.Until = l.Until
+		l.Reserved = max(l.Reserved, l.Until)
 	}
-	if n.offline > 0 {
+	if n.Offline > 0 {
 		if out[nowBound] {
-			l.reserved = max(l.reserved, now+n.horizon+n.offline)
+			l.Reserved = max(l.Reserved, now+n.Horizon+n.Offline)
 		}
 		if out[reservedBound] {
-			l.reserved = max(l.reserved, l.until+n.offline)
+			l.Reserved = max(l.Reserved, l.Until+n.Offline)
 		}
 	}
-	swap.NewSlot.Reserved = l.reserved
+	swap.NewSlot.Reserved = l.Reserved
 }
 
-// takes is member.acquire.
-func (n *node) takes(t persist.SlotTable, now int64) (persist.SlotSwap, lease, error) {
+// takes is Member.Acquire.
+func (n *node) takes(t persist.SlotTable, now int64) (persist.SlotSwap, Lease, error) {
 	out := &n.w.out.rules
 	if out[standMargin] {
-		t.Now += n.maxSkew
+		t.Now += n.MaxSkew
 	}
-	swap, l, err := n.acquire(t, now)
+	swap, l, err := n.Acquire(t, now)
 	if err != nil {
 		return swap, l, err
 	}
@@ -186,16 +186,16 @@ func (n *node) takes(t persist.SlotTable, now int64) (persist.SlotSwap, lease, e
 			lower = max(lower, old.Reserved)
 		}
 	}
-	if lower < l.lower { // a rule is off
-		l.lower, l.until = lower, max(lower, n.member.bounded(t, now)+n.horizon)
-		swap.NewSlot.Until = l.until
+	if lower < l.Lower { // a rule is off
+		l.Lower, l.Until = lower, max(lower, n.Member.bounded(t, now)+n.Horizon)
+		swap.NewSlot.Until = l.Until
 	}
 	n.unbound(&swap, &l, now)
 	return swap, l, nil
 }
 
-// extends is member.renew.
-func (n *node) extends(t persist.SlotTable, l lease, now, progress int64) (persist.SlotSwap, lease, error) {
+// extends is Member.Renew.
+func (n *node) extends(t persist.SlotTable, l Lease, now, progress int64) (persist.SlotSwap, Lease, error) {
 	out := &n.w.out.rules
 	seen := l
 	lag := t.Lag
@@ -204,36 +204,36 @@ func (n *node) extends(t persist.SlotTable, l lease, now, progress int64) (persi
 	}
 	if out[noticedOlder] {
 		for _, s := range t.Slots {
-			if s.ID == l.id && s.Until < l.until {
-				progress = max(progress, l.until)
-				seen.until = s.Until
+			if s.ID == l.ID && s.Until < l.Until {
+				progress = max(progress, l.Until)
+				seen.Until = s.Until
 			}
-			if s.ID == l.id {
-				seen.reserved = min(seen.reserved, s.Reserved)
+			if s.ID == l.ID {
+				seen.Reserved = min(seen.Reserved, s.Reserved)
 			}
 		}
 	}
-	swap, next, err := n.renew(t, seen, now, progress)
+	swap, next, err := n.Renew(t, seen, now, progress)
 	if err != nil {
 		return swap, next, err
 	}
 	if swap.NewSet != nil && out[splitStand] {
 		swap.NewSet.Floor += lag
 	}
-	i := slices.IndexFunc(t.Slots, func(s persist.Slot) bool { return s.ID == l.id })
+	i := slices.IndexFunc(t.Slots, func(s persist.Slot) bool { return s.ID == l.ID })
 	if out[reservedKept] {
-		next.reserved = max(t.Slots[i].Reserved, next.until)
-		if n.offline > 0 {
-			next.reserved = max(next.reserved, n.member.bounded(t, now)+n.horizon+n.offline)
+		next.Reserved = max(t.Slots[i].Reserved, next.Until)
+		if n.Offline > 0 {
+			next.Reserved = max(next.Reserved, n.Member.bounded(t, now)+n.Horizon+n.Offline)
 		}
 	}
 	if out[standsKnown] && t.Slots[i].Until >= t.Now+t.Lag {
-		next.lower = l.lower
+		next.Lower = l.Lower
 	}
-	if next.lower != l.lower {
+	if next.Lower != l.Lower {
 		n.w.events[broke]++
 		if out[breakAfterEnd] {
-			next.lower = l.lower
+			next.Lower = l.Lower
 		}
 	}
 	n.unbound(&swap, &next, now)
@@ -241,29 +241,29 @@ func (n *node) extends(t persist.SlotTable, l lease, now, progress int64) (persi
 }
 
 // stands reports whether a lease has not ended.
-func (n *node) stands(t persist.SlotTable, l lease) bool {
+func (n *node) stands(t persist.SlotTable, l Lease) bool {
 	now := t.Now
-	if l.lower < t.Set.Floor && !n.w.out.rules[splitStand] {
+	if l.Lower < t.Set.Floor && !n.w.out.rules[splitStand] {
 		now += t.Lag
 	}
 	return slices.ContainsFunc(t.Slots, func(s persist.Slot) bool {
-		return s.ID == l.id && s.Until >= now && (l.until >= now || n.w.out.rules[standsKnown])
+		return s.ID == l.ID && s.Until >= now && (l.Until >= now || n.w.out.rules[standsKnown])
 	})
 }
 
-// gives is member.release.
-func (n *node) gives(t persist.SlotTable, l lease, last int64) (persist.SlotSwap, error) {
-	swap, err := n.release(t, l, last)
+// gives is Member.Release.
+func (n *node) gives(t persist.SlotTable, l Lease, last int64) (persist.SlotSwap, error) {
+	swap, err := n.Release(t, l, last)
 	if err == nil && n.w.out.rules[noticedOlder] {
 		swap.NewSet = nil
 	}
 	return swap, err
 }
 
-// covers is member.covered.
-func (n *node) covers(t persist.SlotTable, l lease) *persist.SlotSwap {
-	if n.w.out.rules[coverAnew] && t.Set.Floor >= l.until {
+// covers is Member.Covered.
+func (n *node) covers(t persist.SlotTable, l Lease) *persist.SlotSwap {
+	if n.w.out.rules[coverAnew] && t.Set.Floor >= l.Until {
 		return nil
 	}
-	return n.member.covered(t, l)
+	return n.Member.Covered(t, l)
 }
