@@ -42,7 +42,8 @@ func (s *service) raw(lines ...string) int {
 func TestPagesOnEveryRoute(t *testing.T) {
 	const settings = "server: {hosts: [10.1.2.3]}\nbizTypes: [{name: order}, {name: flake, strategy: snowflake}]\nstore: {driver: memory}\n" +
 		"compat: {leaf: true, leafSnowflake: flake, tinyid: true, cosid: create%s}\nauth: {publicMetrics: true%s}\n"
-	const console = "/console /console/ /console/{build}/{file} " // the page and its files
+	const console = "/console /console/ /console/{build}/{file} "    // the page and its files
+	const constant = "/docs /openapi.json /errors/{code} " + console // the same on all nodes of a version
 	for _, tt := range []struct{ node, config, page, answered string }{
 		{"open", fmt.Sprintf(settings, "", ""), "Host: 10.0.0.5:8080", "/healthz /readyz /metrics "},
 		{"open", fmt.Sprintf(settings, "", ""), "Host: 0.0.0.0:8080", ""},
@@ -50,7 +51,9 @@ func TestPagesOnEveryRoute(t *testing.T) {
 		{"open", fmt.Sprintf(settings, "", ""), "Host: seqd.example", ""},
 		{"open", fmt.Sprintf(settings, "", ""), "Host: localhost\r\nSec-Fetch-Site: cross-site", console},
 		{"open", fmt.Sprintf(settings, "", ""), "Host: localhost\r\nSec-Purpose: prefetch;prerender", console},
-		{"guarded", fmt.Sprintf(settings, ", token: guest", ", mode: token"), "Host: 0.0.0.0:8080", "/healthz /readyz /metrics /docs /openapi.json /errors/{code} " + console},
+		{"guarded", fmt.Sprintf(settings, ", token: guest", ", mode: token"), "Host: 10.0.0.5:8080", "/healthz /readyz /metrics " + constant},
+		{"guarded", fmt.Sprintf(settings, ", token: guest", ", mode: token"), "Host: 0.0.0.0:8080", "/healthz /readyz " + constant},
+		{"guarded", fmt.Sprintf(settings, ", token: guest", ", mode: token"), "Host: seqd.example", "/healthz /readyz " + constant},
 		{"guarded", fmt.Sprintf(settings, ", token: guest", ", mode: token"), "Host: localhost\r\nX-Moz: prefetch", console},
 	} {
 		t.Run(tt.node+" "+tt.page, func(t *testing.T) {

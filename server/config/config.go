@@ -105,8 +105,9 @@ type Server struct {
 	// ignored, because a proxy that sets one passes on what callers write into another one.
 	ForwardedHeader string `config:"forwardedHeader" range:"X-Forwarded-For, Forwarded, X-Real-Ip"`
 	// Hosts are the names and IP addresses, without a port, that a request may have as its `Host`
-	// [while callers need no token](API.md#web-pages). `localhost`, loopback addresses and what
-	// `server.addr` names always pass.
+	// [where callers need no token](API.md#web-pages): everywhere without tokens, and at `/metrics`
+	// with `auth.publicMetrics`. `localhost`, loopback addresses and what `server.addr` names always
+	// pass.
 	Hosts []string `config:"hosts"`
 	// Console is true if [the console](API.md#the-console), a page for people, is served at
 	// `/console`.

@@ -34,13 +34,13 @@ func callerOf(c *gin.Context, proxies *forwarded.Proxies) seqd.Caller {
 // admission decides whether a caller may make a request.
 type admission struct {
 	guard         gate.Guard
-	pages         *pages // used where callers need no token
+	pages         *pages // used where the caller of a request needs no token
 	publicMetrics bool
 	extras        *extras
 }
 
 func newAdmission(g *gate.Gate, opts Options, extras *extras) *admission {
-	return &admission{guard: g.Guard, pages: newPages(opts.Hosts, g.Log), publicMetrics: opts.PublicMetrics, extras: extras}
+	return &admission{guard: g.Guard, pages: newPages(opts.Hosts, g.Guard != nil, g.Log), publicMetrics: opts.PublicMetrics, extras: extras}
 }
 
 // allow returns an error if the caller may not make the request.
@@ -68,6 +68,9 @@ func (a *admission) admitted(c *gin.Context) error {
 	}
 	needs := a.need(c)
 	if needs.nothing {
+		if c.FullPath() == metricsPath && !a.mayRead(c) {
+			return a.pages.checkHost(c.Request, true)
+		}
 		return nil
 	}
 	authorization := c.Request.Header["Authorization"]

@@ -208,6 +208,29 @@ func TestPublicMetrics(t *testing.T) {
 	}
 }
 
+// TestPublicMetricsByHost checks that a page whose name leads to this machine cannot read public
+// metrics, and that Prometheus can by IP address, by a name in server.hosts, or with a token.
+func TestPublicMetricsByHost(t *testing.T) {
+	api := newGuarded(t, func(o *options) { o.PublicMetrics, o.Hosts = true, ownHosts })
+	get := func(path, host string, header ...string) *httptest.ResponseRecorder {
+		return serveOne(t, api, rawRequest(t, append([]string{"GET " + path + " HTTP/1.1", "Host: " + host}, header...)...))
+	}
+	for _, host := range []string{"10.1.2.3:8080", "[fd00::7]:8080", "seqd-1:8080", "localhost", ""} {
+		must.Equal(t, get("/metrics", host).Code, 200, "Host %q", host)
+	}
+	for _, host := range []string{"example.com:8080", "0.0.0.0:8080", "seqd.example"} {
+		p := wantProblem(t, get("/metrics", host), 403, "forbidden")
+		if !strings.Contains(p.Detail, "server.hosts") || strings.Contains(p.Detail, "auth.tokens") {
+			t.Errorf("Host %q: %q", host, p.Detail)
+		}
+		wantProblem(t, get("/metrics", host, auth("shop")), 403, "forbidden") // it may not read
+		must.Equal(t, get("/metrics", host, auth("reader")).Code, 200, "Host %q with a token", host)
+		for _, path := range []string{"/healthz", "/readyz", "/docs", "/openapi.json", "/errors/internal"} {
+			must.Equal(t, get(path, host).Code, 200, "%s with Host %q", path, host)
+		}
+	}
+}
+
 // TestCallerName checks that plugins get the name of the caller's token, "" without one.
 func TestCallerName(t *testing.T) {
 	var got []string

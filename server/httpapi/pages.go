@@ -12,24 +12,32 @@ import (
 	"github.com/seqd/seqd/server/gate"
 )
 
-// pages keeps web pages of other origins out while callers need no token. Listening on a loopback
+// pages keeps web pages of other origins out where callers need no token. Listening on a loopback
 // address keeps other machines out, but not the pages in a browser on this machine: they can send
 // requests to any address, and can read the answers if a name of theirs resolves to this machine
-// (DNS rebinding). If tokens are required, no page gets in, because browsers do not add them.
+// (DNS rebinding). Where a token is required, no page gets in, because browsers do not add them.
 //
-// The same rule holds for every route and method, because a GET issues numbers too: the Host must
-// be one of this service, and a page that sends a request must have the same origin.
+// While nobody needs a token, the same rule holds for every route and method, because a GET issues
+// numbers too: the Host must be one of this service, and a page that sends a request must have the
+// same origin. If callers need tokens, it holds for guests of extra routes, and public metrics have
+// the rule of the Host. /healthz and /readyz take any Host then, because balancers send names that
+// nobody has listed; all that they tell is how the node, or a biz type that the probe names, is.
 type pages struct {
-	names []string
-	addrs []netip.Addr
+	remedy string // what else than server.hosts lets a request pass
+	names  []string
+	addrs  []netip.Addr
 	// the first Host that passed on every route; most requests have the same
 	passed  atomic.Pointer[string]
 	refused *gate.Episodes
 }
 
-// newPages returns the rule for a service with these names and IP addresses.
-func newPages(hosts []string, log *slog.Logger) *pages {
-	p := &pages{refused: gate.NewEpisodes("requests were refused: their Host is not in server.hosts, and callers need no token", log)}
+// newPages returns the rule for a service with these names and IP addresses. guarded is true if
+// callers need tokens on most routes.
+func newPages(hosts []string, guarded bool, log *slog.Logger) *pages {
+	p := &pages{refused: gate.NewEpisodes("requests were refused: their Host is not in server.hosts, and they need no token", log)}
+	if !guarded {
+		p.remedy = ", or configure tokens (auth.tokens)"
+	}
 	for _, host := range hosts {
 		if addr, err := netip.ParseAddr(host); err == nil {
 			p.addrs = append(p.addrs, addr)
@@ -63,14 +71,14 @@ func (p *pages) checkHost(r *http.Request, probe bool) error {
 		return nil
 	}
 	p.refused.Count()
-	const why, tokens = "the Host %.100q is not one of this node, and callers need no token: ", ", or configure tokens (auth.tokens)"
+	const why = "the Host %.100q is not one of this node, and the request needs no token: "
 	switch {
 	case plainAddr(addr):
-		return seqd.Errorf(seqd.CodeForbidden, why+"add %q to server.hosts (SEQD_SERVER_HOSTS)"+tokens, r.Host, addr)
+		return seqd.Errorf(seqd.CodeForbidden, why+"add %q to server.hosts (SEQD_SERVER_HOSTS)%s", r.Host, addr, p.remedy)
 	case addr.IsValid():
-		return seqd.Errorf(seqd.CodeForbidden, why+"use localhost or 127.0.0.1, because 0.0.0.0, ::, IPv6 forms of IPv4 and zones never pass, whatever server.hosts says"+tokens, r.Host)
+		return seqd.Errorf(seqd.CodeForbidden, why+"use localhost or 127.0.0.1, because 0.0.0.0, ::, IPv6 forms of IPv4 and zones never pass, whatever server.hosts says%s", r.Host, p.remedy)
 	}
-	return seqd.Errorf(seqd.CodeForbidden, why+"add its name, without the port, to server.hosts (SEQD_SERVER_HOSTS)"+tokens, r.Host)
+	return seqd.Errorf(seqd.CodeForbidden, why+"add its name, without the port, to server.hosts (SEQD_SERVER_HOSTS)%s", r.Host, p.remedy)
 }
 
 // pass reports whether a Host may pass on every route, and remembers the first that does.
