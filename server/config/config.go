@@ -29,11 +29,13 @@ type Config struct {
 	// only the configuration changes them. All nodes that share a store need the same.
 	BizTypesFrom string `config:"bizTypesFrom" range:"store, config"`
 	// LiveBizTypes is how many biz types of the store a node keeps open, besides those in
-	// `bizTypes`. It opens one when it is first needed, and closes the one that was needed longest
-	// ago. An open one takes 2 to 7 KB.
+	// `bizTypes`. It opens one when it is first needed. If there are too many, it closes one or two
+	// that nobody has used lately; some more stay open if it finds none among 16. An open one takes 2
+	// to 7 KB.
 	LiveBizTypes int `config:"liveBizTypes" range:"1 to 10,000,000"`
 	// BizTypeIdle is after how long a node closes a biz type of the store that nobody uses, except
-	// those in `bizTypes`: its unused numbers go back to the store.
+	// those in `bizTypes`: its unused numbers go back to the store. It may be half as long, because a
+	// node looks twice in that time.
 	BizTypeIdle time.Duration `config:"bizTypeIdle" range:"0s, or 1s to 720h" zero:"only to make room"`
 	// BizTypeFolder is the folder in which the files lie that definitions of biz types name: keys,
 	// history, what snowflake reserved. Files that seqd uses itself cannot be named. Empty is the

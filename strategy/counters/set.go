@@ -54,9 +54,9 @@ type Options[C any] struct {
 	// Most is how many counters stay open, at least 1. There may be more while callers use them, and
 	// while others are being closed.
 	Most int
-	// MostEach is how many counters stay open that one caller has opened, 0 for all of Most. To open
-	// another, the one of that caller is closed that was used longest ago. There may be more while
-	// they are used, or closed.
+	// MostEach is how many counters stay open that one caller has opened, 0 for all of Most. After
+	// another was opened, one of that caller is closed that was used long ago. There may be more
+	// while they are used, or closed.
 	MostEach int
 	// Idle is for how long a counter stays open that nobody uses, up to half as long again; 0 for as
 	// long as there is room.

@@ -23,9 +23,10 @@ type Settings struct {
 	// it cannot use up `maxKeys`. Nodes tell each other about once a second, so it may be exceeded
 	// by what the others create meanwhile. While nobody needs a token, all callers are one.
 	NewKeysPerCaller int64 `config:"newKeysPerCaller" range:"0 to 1,000,000,000" unit:"keys" zero:"one may create all of maxKeys"`
-	// LiveKeys is how many keys a node keeps open; with segment each takes about 2 KB. The node
-	// closes the one that was used longest ago to open another, and one that was not used for 10
-	// minutes.
+	// LiveKeys is how many keys a node keeps open; with segment each takes about 2 KB. After it has
+	// opened another, the node closes one that was used long ago: of 16 at random the one used
+	// longest ago. So there may be some more while they are used or closed. It also closes a key that
+	// nobody has used for 10 to 15 minutes.
 	LiveKeys int `config:"liveKeys" range:"1 to 1,000,000" unit:"keys"`
 	// LiveKeysPerCaller is how many keys a node keeps in memory that one token has opened, so that
 	// it cannot push out those of all others: to open another, the node closes one of these. While
