@@ -59,6 +59,34 @@ func TestPlaceIsLate(t *testing.T) {
 	})
 }
 
+// A counter that is closed while a write may still create its ledger leaves a place in doubt. The
+// keys are counted, so that the place is free again if there is no ledger.
+func TestPlaceOfACounterThatIsClosedDuringAWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, false, keyed)
+		node := s.begun(true)
+		places := func(want int64) {
+			t.Helper()
+			must.Equal(t, must.Get(s.Store.Counters().Read(t.Context(), "invoice/"))(t).Max, want, "places")
+		}
+		_, _, err := order(node, "k1", seqd.Order{Count: 1})
+		must.Do(t, err)
+		time.Sleep(5 * time.Minute) // the count after the first key has ended
+		s.first = map[string]func(){"create ledger/invoice/k2": func() {
+			time.Sleep(time.Hour)
+			s.away("create")
+		}}
+		_, _, err = order(node, "k2", seqd.Order{Count: 1})
+		must.Code(t, err, seqd.CodeTimeout)
+		time.Sleep(5 * time.Minute)
+		places(2)
+		time.Sleep(20 * time.Minute) // nobody uses the key, so its counter is closed
+		places(1)
+		time.Sleep(time.Hour)
+		s.mend()
+	})
+}
+
 // Of two nodes that begin or hand over at the same time one is first, and that is no error. A
 // ledger that a failover may have lost is not created, also if it comes as late as that.
 func TestNotFirst(t *testing.T) {
