@@ -486,6 +486,23 @@ func TestInitOfAnEndedHolder(t *testing.T) {
 	must.Do(t, s.Close(t.Context()))
 }
 
+// TestStopBeforeTheFirstAttempt checks that who waits for the first attempt to get a machine ID waits
+// no longer if the holder is stopped before it makes one.
+func TestStopBeforeTheFirstAttempt(t *testing.T) {
+	h := instance(t, newRegistry(false), "1", nil).held()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	h.run(ctx)
+	for what, end := range map[string]chan struct{}{"the first attempt": h.worker.first, "the goroutine": h.worker.done} {
+		select {
+		case <-end:
+		default:
+			t.Fatalf("nobody is told that %s has ended", what)
+		}
+	}
+	must.Code(t, h.ready(t.Context()), seqd.CodeStarting)
+}
+
 // TestCloseInVain checks that Close says if the machine ID could not be given up in time, and that
 // nothing is issued then.
 func TestCloseInVain(t *testing.T) {
