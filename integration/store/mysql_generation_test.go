@@ -332,7 +332,9 @@ func TestMySQLLossyBesideLossless(t *testing.T) {
 	must.Get(openMySQL(t, o).Fence(t.Context()))(t)
 	_, err := allocate(t.Context(), lossy)
 	stopped(t, lossy, err)
-	o.Lossless = false
+	o.Lossless, o.ReadOnly = false, true
+	looked(t, openMySQL(t, o))
+	o.ReadOnly = false
 	again := openMySQL(t, o)
 	must.Do(t, again.ConfirmFence(t.Context(), must.Get(again.Fence(t.Context()))(t).Current))
 	must.Get(allocate(t.Context(), again))(t)

@@ -237,6 +237,7 @@ func TestPostgresLossyBesideLossless(t *testing.T) {
 	server.AwaitStandby(standby)
 	standby.Detach()
 	given, err := allocate(t.Context(), lossy)
+	looked(t, openPostgres(t, server.URL(), func(o *postgres.Options) { o.ReadOnly, o.Timeout = true, patient }))
 
 	server.Kill()
 	standby.Promote()
@@ -266,6 +267,16 @@ func stopped(t *testing.T, s interface {
 	must.Is(t, must.Err(s.Slots().Look(t.Context(), registry)), persist.ErrUnavailable, "it reads a registry")
 	if !fence.FailedOver() {
 		t.Errorf("there is nothing to confirm: %+v", fence)
+	}
+}
+
+// looked checks that a command that only looks, and was told that failovers lose something, sees what
+// is there while nodes are told that they lose nothing.
+func looked(t *testing.T, s persist.Store) {
+	t.Helper()
+	must.Report(t, must.Err(s.Slots().Look(t.Context(), registry)))
+	if c, err := s.Counters().Read(t.Context(), "order"); err != nil || c.Max == 0 || c.FailedOver {
+		t.Errorf("it sees the counter %+v, %v", c, err)
 	}
 }
 

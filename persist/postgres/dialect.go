@@ -22,7 +22,8 @@ var schema string
 // server are unsafe: they change without a new connection by a reload, and behind a pooler by a
 // restart too.
 //
-// With [sqlstore.LosslessMark] it is the one of the mark if nothing is lost, and NULL otherwise.
+// With [sqlstore.LosslessMark] it is the one of the mark if nothing is lost, and NULL otherwise. A
+// store that is only looked at has the fence of the server even then: see [dialect].
 func fenceOf(lossless bool) string {
 	marked := "split_part(substr(s.fence, 2), ' ', 1)"
 	if !lossless {
@@ -35,10 +36,15 @@ func fenceOf(lossless bool) string {
 // timeline is the fence whatever seqd_schema says.
 const timeline = "system_identifier::text || '/' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)"
 
-func dialect(d *db) sqlstore.Dialect {
+func dialect(d *db, readOnly bool) sqlstore.Dialect {
 	fence := fenceOf(d.lossless)
 	inSchema := fence
-	if !d.lossless {
+	switch {
+	case d.lossless:
+	case readOnly: // it writes nothing under the fence, and looks whatever the settings are
+		inSchema = "(SELECT " + timeline + " FROM pg_control_system())"
+		fence = inSchema
+	default:
 		inSchema = "(SELECT CASE WHEN " + safeNow + " THEN " + timeline + " END FROM pg_control_system())"
 	}
 	return sqlstore.Dialect{

@@ -88,7 +88,8 @@ type Dialect struct {
 	// ASCII characters; see [persist.Fence]. It is NULL if the server has not been announced as the
 	// one that takes the writes, or has settings now that can lose what it acknowledges (S1). Then it
 	// counts as a standby until a new connection announces or refuses it. While seqd_schema has the
-	// [LosslessMark], it is the fence after the mark if nothing is lost, and NULL otherwise.
+	// [LosslessMark], it is the fence after the mark if nothing is lost, and NULL otherwise; but in a
+	// store that is only looked at, and was told that something can be lost, it is that of the server.
 	Fence string
 	// SchemaFence is Fence in a statement on the one row of seqd_schema. It is not NULL because of the
 	// mark.
