@@ -213,9 +213,9 @@ var rules = map[string]rule{
 		why: "certificates for tests need to know the settings only",
 	},
 	"server/config": {
-		may: ". persist/driver plugin server/access server/forwarded strategy",
-		why: "the configuration opens nothing; a driver brings its settings, and package access " +
-			"says what a token is",
+		may: ". client/admin persist/driver plugin server/access server/forwarded strategy",
+		why: "the configuration opens nothing; a driver brings its settings, package access " +
+			"says what a token is, and the client how settings are described",
 	},
 	"server/definitions": {
 		may: ". internal/bounded internal/glob internal/longlock internal/retry issuer persist plugin server/admin server/config server/feed " +

@@ -19,7 +19,8 @@ type Settings struct {
 // SettingsOwner is a strategy, a plugin or a rejection handler.
 type SettingsOwner struct {
 	Name string `json:"name"`
-	// Help is plain text, "" if there is none.
+	// Help is plain text, in which backticks can mark what is written literally. So are the other
+	// texts. "" if there is none.
 	Help string `json:"help"`
 	// Rejected are the rejection handlers of a biz type of this strategy that lists none.
 	Rejected []string  `json:"rejected,omitempty"`
@@ -30,10 +31,10 @@ type SettingsOwner struct {
 type Setting struct {
 	// Key has a dot if the setting is nested, as in file.path.
 	Key string `json:"key"`
-	// Type is text, integer, number, boolean, duration, list (of text) or objects.
+	// Type is text, integer, number, boolean, duration, list (of text) or objects (a list of them).
 	Type string `json:"type"`
-	// Default is the value if a definition has none: text, a float64, or a bool. It is nil for
-	// secrets and for what is required.
+	// Default is the value if a definition has none, with what the configuration of the node says:
+	// text, a float64, or a bool. It is nil for secrets and for what is required.
 	Default any `json:"default,omitempty"`
 	// Values are all values of a text, or the words that can be in the place of a number.
 	Values []string `json:"values,omitempty"`

@@ -13,58 +13,19 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/client/admin"
 	"github.com/seqd/seqd/internal/literal"
 	"github.com/seqd/seqd/plugin"
 	"github.com/seqd/seqd/strategy"
 )
 
-// Description says what a definition of a biz type can contain.
-type Description struct {
-	// Common are the settings that every biz type has.
-	Common     []DescribedSetting `json:"common"`
-	Strategies []DescribedOwner   `json:"strategies"`
-	Plugins    []DescribedOwner   `json:"plugins"`
-	Rejected   []DescribedOwner   `json:"rejected"`
-}
-
-// DescribedOwner is a strategy, a plugin or a rejection handler.
-type DescribedOwner struct {
-	Name string `json:"name"`
-	// Help is plain text, in which backticks can mark what is written literally. So are the other
-	// texts. "" if there is none.
-	Help string `json:"help"`
-	// Rejected are the names of the rejection handlers of a biz type that lists none.
-	Rejected []string           `json:"rejected,omitempty"`
-	Settings []DescribedSetting `json:"settings"`
-}
-
-// DescribedSetting is one setting.
-type DescribedSetting struct {
-	// Key has a dot if the setting is nested, as in file.path.
-	Key string `json:"key"`
-	// Type is text, integer, number, boolean, duration, list (of text) or objects (a list of them).
-	Type string `json:"type"`
-	// Default is the value of a definition that has none, with what the configuration of this node
-	// says. It is nil for secrets and for settings that are required.
-	Default any `json:"default,omitempty"`
-	// Values are all that a text may be, or the words that may be in the place of a number.
-	Values []string `json:"values,omitempty"`
-	Range  string   `json:"range,omitempty"`
-	// Min and Max are the range, if it is from one number to another one.
-	Min *int64 `json:"min,omitempty"`
-	Max *int64 `json:"max,omitempty"`
-	// Unit is the unit of a number, and Zero what 0 means if that is not obvious.
-	Unit string `json:"unit,omitempty"`
-	Zero string `json:"zero,omitempty"`
-	Help string `json:"help"`
-	// Secret is true if the value is never shown.
-	Secret bool `json:"secret"`
-	// Required is true if a definition without it is wrong.
-	Required bool `json:"required"`
-	// ExactlyOneOf are the keys, including this one, of which a definition has exactly one; nil if the
-	// setting does not depend on others so.
-	ExactlyOneOf []string `json:"exactlyOneOf,omitempty"`
-}
+// The types of what [Config.Describe] returns are those of the client, which shows it: so each is
+// declared once.
+type (
+	Description      = admin.Settings
+	DescribedOwner   = admin.SettingsOwner
+	DescribedSetting = admin.Setting
+)
 
 // helpText has the comments of fields. Package internal/configdoc writes it.
 //
@@ -94,7 +55,7 @@ func (c *Config) Describe() Description {
 	for _, s := range c.sections() {
 		owner := DescribedOwner{Name: s.factory.Name, Help: s.factory.Help, Settings: describe(s.settings)}
 		for i := range owner.Settings {
-			owner.Settings[i].shorten(s.factory.Name)
+			shorten(&owner.Settings[i], s.factory.Name)
 		}
 		for _, handler := range s.rejected {
 			owner.Rejected = append(owner.Rejected, handler.Name)
@@ -163,14 +124,14 @@ func describe(settings any) []DescribedSetting {
 		if !s.Secret && !s.Required {
 			s.Default = k.plainDefault()
 		}
-		s.splitRange()
+		splitRange(&s)
 		list = append(list, s)
 	}
 	return list
 }
 
 // shorten shortens keys in the texts, such as segment.step: a definition has no section.
-func (s *DescribedSetting) shorten(section string) {
+func shorten(s *DescribedSetting, section string) {
 	for _, text := range []*string{&s.Help, &s.Range} {
 		*text = regexp.MustCompile(`\b`+regexp.QuoteMeta(section)+`\.([a-zA-Z])`).ReplaceAllString(*text, "$1")
 	}
@@ -224,7 +185,7 @@ func (k Key) plainDefault() any {
 var plainRange = regexp.MustCompile(`^([0-9,]+) to ([0-9,]+)(?:, or ([a-z]+))?$`)
 
 // splitRange turns a list of values into Values, and a plain range into Min and Max.
-func (s *DescribedSetting) splitRange() {
+func splitRange(s *DescribedSetting) {
 	if s.Type == "text" && s.Range != "" && !strings.Contains(s.Range, " to ") {
 		words, optional := strings.CutSuffix(s.Range, ", or empty")
 		s.Values, s.Range = strings.Split(words, ", "), ""
