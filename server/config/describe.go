@@ -19,14 +19,6 @@ import (
 	"github.com/seqd/seqd/strategy"
 )
 
-// The types of what [Config.Describe] returns are those of the client, which shows it: so each is
-// declared once.
-type (
-	Description      = admin.Settings
-	DescribedOwner   = admin.SettingsOwner
-	DescribedSetting = admin.Setting
-)
-
 // helpText has the comments of fields. Package internal/configdoc writes it.
 //
 //go:embed help.json
@@ -50,10 +42,10 @@ func SettingsOf(settings any) []Key { return keysOf("", reflect.ValueOf(settings
 
 // Describe says what a definition of a biz type can contain, with the strategies and plugins of
 // this program and the defaults of this configuration.
-func (c *Config) Describe() Description {
-	d := Description{Common: common(), Strategies: []DescribedOwner{}, Plugins: []DescribedOwner{}, Rejected: []DescribedOwner{}}
+func (c *Config) Describe() admin.Settings {
+	d := admin.Settings{Common: common(), Strategies: []admin.SettingsOwner{}, Plugins: []admin.SettingsOwner{}, Rejected: []admin.SettingsOwner{}}
 	for _, s := range c.sections() {
-		owner := DescribedOwner{Name: s.factory.Name, Help: s.factory.Help, Settings: describe(s.settings)}
+		owner := admin.SettingsOwner{Name: s.factory.Name, Help: s.factory.Help, Settings: describe(s.settings)}
 		for i := range owner.Settings {
 			shorten(&owner.Settings[i], s.factory.Name)
 		}
@@ -67,7 +59,7 @@ func (c *Config) Describe() Description {
 		if err != nil {
 			continue
 		}
-		d.Plugins = append(d.Plugins, DescribedOwner{
+		d.Plugins = append(d.Plugins, admin.SettingsOwner{
 			Name: name, Help: factory.Help, Settings: append(describe(factory.Settings()), order(factory.Order)),
 		})
 	}
@@ -76,14 +68,14 @@ func (c *Config) Describe() Description {
 		if err != nil {
 			continue
 		}
-		d.Rejected = append(d.Rejected, DescribedOwner{Name: name, Help: factory.Help, Settings: describe(factory.Settings())})
+		d.Rejected = append(d.Rejected, admin.SettingsOwner{Name: name, Help: factory.Help, Settings: describe(factory.Settings())})
 	}
 	return d
 }
 
 // common describes the settings that do not depend on the strategy.
-func common() []DescribedSetting {
-	return []DescribedSetting{
+func common() []admin.Setting {
+	return []admin.Setting{
 		{
 			Key: "strategy", Type: "text", Default: defaultStrategy, Values: strategy.Names(),
 			Help: "How numbers are made. It cannot be changed later, except by force: numbers could repeat.",
@@ -102,19 +94,19 @@ func common() []DescribedSetting {
 }
 
 // order describes the place of a plugin.
-func order(usual int) DescribedSetting {
-	return DescribedSetting{
+func order(usual int) admin.Setting {
+	return admin.Setting{
 		Key: "order", Type: "integer", Default: usual,
 		Help: "The place among the plugins of the biz type: smaller ones run first.",
 	}
 }
 
 // describe describes settings, which have their defaults.
-func describe(settings any) []DescribedSetting {
-	list := []DescribedSetting{}
+func describe(settings any) []admin.Setting {
+	list := []admin.Setting{}
 	wrong := wrongKeys(settings)
 	for _, k := range SettingsOf(settings) {
-		s := DescribedSetting{
+		s := admin.Setting{
 			Key: k.Path, Type: k.typeName(), Range: k.Field.Tag.Get("range"), Unit: k.Field.Tag.Get("unit"),
 			Zero: k.Field.Tag.Get("zero"), Help: help()[k.HelpID()], Secret: k.secret, Required: slices.Contains(wrong, k.Path),
 		}
@@ -131,7 +123,7 @@ func describe(settings any) []DescribedSetting {
 }
 
 // shorten shortens keys in the texts, such as segment.step: a definition has no section.
-func shorten(s *DescribedSetting, section string) {
+func shorten(s *admin.Setting, section string) {
 	for _, text := range []*string{&s.Help, &s.Range} {
 		*text = regexp.MustCompile(`\b`+regexp.QuoteMeta(section)+`\.([a-zA-Z])`).ReplaceAllString(*text, "$1")
 	}
@@ -185,7 +177,7 @@ func (k Key) plainDefault() any {
 var plainRange = regexp.MustCompile(`^([0-9,]+) to ([0-9,]+)(?:, or ([a-z]+))?$`)
 
 // splitRange turns a list of values into Values, and a plain range into Min and Max.
-func splitRange(s *DescribedSetting) {
+func splitRange(s *admin.Setting) {
 	if s.Type == "text" && s.Range != "" && !strings.Contains(s.Range, " to ") {
 		words, optional := strings.CutSuffix(s.Range, ", or empty")
 		s.Values, s.Range = strings.Split(words, ", "), ""

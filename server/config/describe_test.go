@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/client/admin"
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/plugin"
 	"github.com/seqd/seqd/server/config"
@@ -34,13 +35,13 @@ func init() {
 // strange are what the tests of this package register. They have no help.
 var strange = []string{"foreign", "stamp", "shout"}
 
-func described(t *testing.T, text string) config.Description {
+func described(t *testing.T, text string) admin.Settings {
 	t.Helper()
 	c := must.Get(config.LoadYAML([]byte(text), config.Sources{}))(t)
 	return c.Describe()
 }
 
-func settingIn(t *testing.T, owners []config.DescribedOwner, owner, key string) config.DescribedSetting {
+func settingIn(t *testing.T, owners []admin.SettingsOwner, owner, key string) admin.Setting {
 	t.Helper()
 	for _, o := range owners {
 		for _, s := range o.Settings {
@@ -50,13 +51,13 @@ func settingIn(t *testing.T, owners []config.DescribedOwner, owner, key string) 
 		}
 	}
 	t.Fatalf("%s has no setting %s", owner, key)
-	return config.DescribedSetting{}
+	return admin.Setting{}
 }
 
 // Everything that comes with seqd is described, so that a form can be filled in without documents.
 func TestDescribe(t *testing.T) {
 	d := described(t, "bizTypes: [{name: a}]")
-	for _, owners := range [][]config.DescribedOwner{d.Strategies, d.Plugins, d.Rejected, {{Name: "common", Help: "-", Settings: d.Common}}} {
+	for _, owners := range [][]admin.SettingsOwner{d.Strategies, d.Plugins, d.Rejected, {{Name: "common", Help: "-", Settings: d.Common}}} {
 		for _, o := range owners {
 			if o.Help == "" && !slices.Contains(strange, o.Name) {
 				t.Errorf("%s has no help", o.Name)
@@ -75,7 +76,7 @@ func TestDescribe(t *testing.T) {
 		}
 	}
 	for _, tt := range []struct {
-		owners     []config.DescribedOwner
+		owners     []admin.SettingsOwner
 		owner, key string
 		want       string
 	}{
@@ -109,7 +110,7 @@ bizTypes: [{name: a, plugins: [{name: obfuscate, digits: 5, key: hushhush}], res
 	for key, want := range map[string]any{"step": int64(77), "reset": "daily", "restoreGap": "auto", "start": int64(1), "threshold": 0.2} {
 		must.Equal(t, settingIn(t, d.Strategies, "segment", key).Default, want, "the default of %s", key)
 	}
-	at := slices.IndexFunc(d.Strategies, func(o config.DescribedOwner) bool { return o.Name == "segment" })
+	at := slices.IndexFunc(d.Strategies, func(o admin.SettingsOwner) bool { return o.Name == "segment" })
 	if !slices.Equal(d.Strategies[at].Rejected, []string{"webhook", "log"}) {
 		t.Errorf("rejected %q", d.Strategies[at].Rejected)
 	}
@@ -132,7 +133,7 @@ func TestDescribedKeysAreThoseOfDefinitions(t *testing.T) {
 		}
 		return all.String()
 	}
-	value := func(s config.DescribedSetting) (key string, v any) {
+	value := func(s admin.Setting) (key string, v any) {
 		v = s.Default
 		if v == nil {
 			v = "12345678"
@@ -151,7 +152,7 @@ func TestDescribedKeysAreThoseOfDefinitions(t *testing.T) {
 		}
 		must.Equal(t, wrong(definition), "", "%s", o.Name)
 	}
-	for list, owners := range map[string][]config.DescribedOwner{"plugins": d.Plugins, "rejected": d.Rejected} {
+	for list, owners := range map[string][]admin.SettingsOwner{"plugins": d.Plugins, "rejected": d.Rejected} {
 		for _, o := range owners {
 			for _, s := range o.Settings {
 				key, v := value(s)
