@@ -16,6 +16,7 @@ const (
 	CodeForbidden            Code = "forbidden"              // 403: This is not allowed
 	CodeUnknownBizType       Code = "unknown_biz_type"       // 404: There is no biz type of this name
 	CodeUnknownReservation   Code = "unknown_reservation"    // 404: There is no such reservation
+	CodeUnknownPool          Code = "unknown_pool"           // 404: There is no pool of this name
 	CodeNotFound             Code = "not_found"              // 404: There is nothing at this address
 	CodeMethodNotAllowed     Code = "method_not_allowed"     // 405: The node does not support this
 	CodeConflict             Code = "conflict"               // 409: This does not fit what is there already
@@ -28,6 +29,7 @@ const (
 	CodeReservationReleased  Code = "reservation_released"   // 409: The reservation was released
 	CodeReservationConfirmed Code = "reservation_confirmed"  // 409: The reservation is confirmed
 	CodeNumberVoid           Code = "number_void"            // 409: The number is void
+	CodeLeaseLost            Code = "lease_lost"             // 409: The lease has ended
 	CodePreconditionFailed   Code = "precondition_failed"    // 412: Somebody else changed this meanwhile
 	CodeBodyTooLarge         Code = "body_too_large"         // 413: This is too large
 	CodeURITooLong           Code = "uri_too_long"           // 414: The address is too long
@@ -99,6 +101,7 @@ var codes = [...]Meaning{
 		"Check the name. It may be deleted, or so new that this node learns of it within 5 seconds.", "It may be deleted, or so new that this node learns of it within 5 seconds."},
 	{"unknown_reservation", 404, caller, "There is no such reservation",
 		"Check the name. 24 hours after its end only the account knows its numbers.", "24 hours after its end only the account knows its numbers."},
+	{"unknown_pool", 404, caller, "There is no pool of this name", "Check the name, or make the pool: PUT /worker-pools/{pool}.", "Check the name."},
 	{"not_found", 404, caller, "There is nothing at this address",
 		"Check the path. What it names may be deleted, or the node may have an older version.", "It may be deleted, or the node may have an older version."},
 	{"method_not_allowed", 405, caller, "The node does not support this", "Use a method that the header Allow names.", "It may have an older version."},
@@ -116,6 +119,8 @@ var codes = [...]Meaning{
 	{"reservation_confirmed", 409, caller, "The reservation is confirmed", "Its numbers are issued. They can only be made void.", "Its numbers can only be made void."},
 	// A request that is repeated after its number was made void.
 	{"number_void", 409, caller, "The number is void", "Use a new Idempotency-Key for a new number.", "Use a new Idempotency-Key."},
+	// The worker ID may be somebody else's: the lease has ended, or was never granted.
+	{"lease_lost", 409, caller, "The lease has ended", "Stop making numbers with it, and lease a worker ID anew.", "Lease a worker ID anew."},
 	// A change whose If-Match names another revision than the current one.
 	{"precondition_failed", 412, caller, "Somebody else changed this meanwhile",
 		"Nothing was done. Read the present revision, decide again, and send its ETag as If-Match.", "Nothing was done. Look at it, then repeat or cancel."},

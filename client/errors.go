@@ -30,6 +30,7 @@ const (
 	ErrForbidden            Code = "forbidden"              // 403: This is not allowed
 	ErrUnknownBizType       Code = "unknown_biz_type"       // 404: There is no biz type of this name
 	ErrUnknownReservation   Code = "unknown_reservation"    // 404: There is no such reservation
+	ErrUnknownPool          Code = "unknown_pool"           // 404: There is no pool of this name
 	ErrNotFound             Code = "not_found"              // 404: There is nothing at this address
 	ErrMethodNotAllowed     Code = "method_not_allowed"     // 405: The node does not support this
 	ErrConflict             Code = "conflict"               // 409: This does not fit what is there already
@@ -42,6 +43,7 @@ const (
 	ErrReservationReleased  Code = "reservation_released"   // 409: The reservation was released
 	ErrReservationConfirmed Code = "reservation_confirmed"  // 409: The reservation is confirmed
 	ErrNumberVoid           Code = "number_void"            // 409: The number is void
+	ErrLeaseLost            Code = "lease_lost"             // 409: The lease has ended
 	ErrPreconditionFailed   Code = "precondition_failed"    // 412: Somebody else changed this meanwhile
 	ErrBodyTooLarge         Code = "body_too_large"         // 413: This is too large
 	ErrURITooLong           Code = "uri_too_long"           // 414: The address is too long

@@ -27,6 +27,7 @@ import (
 	"github.com/seqd/seqd/server/idempotency"
 	"github.com/seqd/seqd/server/nodes"
 	"github.com/seqd/seqd/server/rejection"
+	"github.com/seqd/seqd/server/workers"
 	"github.com/seqd/seqd/strategy"
 )
 
@@ -70,9 +71,14 @@ func (b *back) open(ctx context.Context) error {
 	}
 	b.openAudit(ctx)
 	id, _ := b.nodes.Self()
+	store := b.store.Store
 	b.front.gate.Ready(&gate.Running{
+		Workers: workers.New(workers.Options{
+			Documents: store.Documents(), Slots: store.Slots(), Shared: store.Shared(), Cluster: b.store.Cluster,
+			Now: b.base.opts.now, Stopping: b.front.gate.Draining, Log: b.base.log,
+		}),
 		Issuer: b.issuer, Catalogue: b.catalogue.Editor(), Nodes: b.nodes, Figures: b.figures, Answers: b.openAnswers(ctx),
-		Documents: b.store.Store.Documents(), Node: id, Clock: b.common.Now,
+		Documents: store.Documents(), Node: id, Clock: b.common.Now,
 		Troubles: func() (store, definitions *seqd.Error) { return b.failedOver(), b.nodes.Mixed() },
 	})
 	b.base.background.run(ctx, b.issuer.Init)

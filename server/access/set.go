@@ -154,5 +154,8 @@ func forbidden(scope, counter string) *seqd.Error {
 	if scope == ScopeIssue {
 		return seqd.Errorf(seqd.CodeForbidden, "the token has no scope that allows issue:%.*s", longestCounter, counter)
 	}
+	if scope == ScopeLease {
+		return seqd.Errorf(seqd.CodeForbidden, "the token has no scope that allows lease:%.*s", seqd.MaxNameLength, counter)
+	}
 	return seqd.Errorf(seqd.CodeForbidden, "the token does not have the scope %s", scope)
 }

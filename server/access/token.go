@@ -131,7 +131,7 @@ func (t Token) Validate() []seqd.Problem {
 	check(len(t.Secrets) > 0 && !slices.ContainsFunc(t.Secrets, func(s Secret) bool { return s.Sha256 == Digest{} }),
 		"sha256", "there is none: it is the SHA-256 of the secret; seqd token makes both")
 	check(len(t.Secrets) <= mostSecrets, "secrets", "there are %d, more than %d", len(t.Secrets), mostSecrets)
-	check(len(t.Scopes) > 0, "scopes", "there is none, so the token would allow nothing: give it issue:*, issue:<biz type>, issue:<biz type>/<key>, read or admin")
+	check(len(t.Scopes) > 0, "scopes", "there is none, so the token would allow nothing: give it issue:*, issue:<biz type>, issue:<biz type>/<key>, lease:<pool>, read or admin")
 	check(len(t.Scopes) <= mostScopes, "scopes", "there are %d, more than %d", len(t.Scopes), mostScopes)
 	if len(t.Scopes) <= mostScopes {
 		for i, scope := range t.Scopes {
@@ -204,27 +204,35 @@ var errYear = errors.New("its year is outside 1971 to 9999")
 
 func inYears(t time.Time) bool { return t.UTC().Year() >= 1971 && t.UTC().Year() <= 9999 }
 
-// Kinds of scopes. An issue scope is followed by a colon and the counters that it covers.
+// Kinds of scopes. An issue scope is followed by a colon and the counters that it covers, a lease
+// scope by a colon and the pools of worker IDs.
 const (
 	ScopeAdmin = "admin"
 	ScopeRead  = "read"
 	ScopeIssue = "issue"
+	ScopeLease = "lease"
 )
 
-// issuePrefix begins a scope that allows issuing.
-const issuePrefix = ScopeIssue + ":"
+// issuePrefix begins a scope that allows issuing, and leasePrefix one that allows leasing.
+const (
+	issuePrefix = ScopeIssue + ":"
+	leasePrefix = ScopeLease + ":"
+)
 
-// CheckScope returns nil for admin, read, issue:<biz type> and issue:<biz type>/<key>. In a biz
-// type and in a key, * stands for any run of characters.
+// CheckScope returns nil for admin, read, issue:<biz type>, issue:<biz type>/<key> and
+// lease:<pool>. In a biz type, a key and a pool, * stands for any run of characters.
 func CheckScope(scope string) error {
 	if scope == ScopeAdmin || scope == ScopeRead {
+		return nil
+	}
+	if pool, lease := strings.CutPrefix(scope, leasePrefix); lease && seqd.CheckName(strings.ReplaceAll(pool, "*", "x")) == nil {
 		return nil
 	}
 	glob, issue := strings.CutPrefix(scope, issuePrefix)
 	bizType, key, keyed := strings.Cut(strings.ReplaceAll(glob, "*", "x"), "/")
 	// With a letter for each star, both must be valid names.
 	if !issue || seqd.CheckName(bizType) != nil || keyed && seqd.CheckKey(key) != nil {
-		return errors.New("it is not admin, read, issue:<biz type> or issue:<biz type>/<key>, in which * stands for any characters")
+		return errors.New("it is not admin, read, issue:<biz type>, issue:<biz type>/<key> or lease:<pool>, in which * stands for any characters")
 	}
 	return nil
 }
@@ -233,6 +241,7 @@ func CheckScope(scope string) error {
 type rights struct {
 	admin, read bool
 	issue       []counters
+	lease       []string // globs of pools
 }
 
 // counters is what one scope issue:… covers: a biz type with all its keys, or only keys of it.
@@ -252,7 +261,11 @@ func (c *counters) cover(counter string) bool {
 
 func rightsOf(scopes []string) (r rights) {
 	for _, scope := range scopes {
-		switch glob, issue := strings.CutPrefix(scope, issuePrefix); {
+		glob, issue := strings.CutPrefix(scope, issuePrefix)
+		pool, lease := strings.CutPrefix(scope, leasePrefix)
+		switch {
+		case lease:
+			r.lease = append(r.lease, pool)
 		case issue:
 			var c counters
 			c.bizType, c.key, c.keyed = strings.Cut(glob, "/")
@@ -267,7 +280,7 @@ func rightsOf(scopes []string) (r rights) {
 }
 
 // allow reports whether the token may make a request that needs scope. counter matters for the
-// scope issue only. An empty scope is allowed to every token, an unknown one to none.
+// scopes issue and lease only, and is a pool for lease. An empty scope is allowed to every token, an unknown one to none.
 func (r *rights) allow(scope, counter string) bool {
 	switch scope {
 	case "":
@@ -282,6 +295,8 @@ func (r *rights) allow(scope, counter string) bool {
 				return true
 			}
 		}
+	case ScopeLease:
+		return slices.ContainsFunc(r.lease, func(pool string) bool { return glob.Match(pool, counter) })
 	}
 	return false
 }

@@ -19,6 +19,8 @@ type Running struct {
 	Catalogue admin.Catalogue
 	Nodes     admin.Nodes
 	Figures   admin.Figures
+	// Workers leases worker IDs to other programs.
+	Workers admin.Workers
 	// Answers keeps the answers to requests with an Idempotency-Key. If it is nil, such requests are
 	// refused.
 	Answers Answers

@@ -28,13 +28,14 @@ const (
 // log, and so gets an audit line. The route decides this, so no handler can forget it. Other
 // requests get one if their caller has no right to make them.
 func audited(c *gin.Context) bool {
-	return administrative(c) && (c.Request.Method != http.MethodGet || !strings.HasPrefix(c.FullPath(), "/biz-types"))
+	route := c.FullPath()
+	return administrative(c) && (c.Request.Method != http.MethodGet || !strings.HasPrefix(route, "/biz-types") && !strings.HasPrefix(route, poolsRoute))
 }
 
 // administrative reports whether a request is for one of the routes of administrators.
 func administrative(c *gin.Context) bool {
 	route := c.FullPath()
-	return strings.HasPrefix(route, "/tokens") || strings.HasPrefix(route, "/biz-types") || route == auditPath
+	return strings.HasPrefix(route, "/tokens") || strings.HasPrefix(route, "/biz-types") || strings.HasPrefix(route, poolsRoute) || route == auditPath
 }
 
 // setTarget says what is being changed, if the path does not. name must be valid, because it is
@@ -74,7 +75,7 @@ func (l auditLog) writeRefused(c *gin.Context, id string, code seqd.Code) {
 
 // targetOf returns what a request changes.
 func targetOf(c *gin.Context) string {
-	return cmp.Or(c.GetString(auditTarget), c.Param("name"), c.Param("bizType"))
+	return cmp.Or(c.GetString(auditTarget), c.Param("name"), c.Param("bizType"), c.Param("pool"))
 }
 
 // auditPage is the answer of GET /audit.

@@ -119,7 +119,7 @@ func (a *admission) has(c *gin.Context, scope string) bool {
 // needs is what a request needs.
 type needs struct {
 	scope   string
-	counter string // of the scope issue
+	counter string // of the scopes issue and lease
 	or      string // another scope that will do, "" for none
 	nothing bool   // not even a token
 }
@@ -139,6 +139,8 @@ func (a *admission) need(c *gin.Context) needs {
 			n.or = access.ScopeRead
 		}
 		return n
+	case route == workersRoute || route == leaseRoute:
+		return needs{scope: access.ScopeLease, counter: c.Param("pool")}
 	case route == auditPath:
 		return needs{scope: access.ScopeAdmin}
 	case route == "/healthz" || route == "/readyz" || route == errorRoute:

@@ -171,8 +171,22 @@ func (a *API) adminRoutes() {
 	e.DELETE("/biz-types/:bizType", a.lent(admin.catalogue(deleteBizType)))
 	e.POST("/biz-types/:bizType/enable", a.lent(admin.catalogue(enableBizType(true))))
 	e.POST("/biz-types/:bizType/disable", a.lent(admin.catalogue(enableBizType(false))))
+	a.workerRoutes(workers{a.gate})
 	e.GET("/nodes", a.lent(admin.nodes(listNodes)))
 	e.GET("/overview", a.lent(overview{a.gate}.show))
+}
+
+// workerRoutes adds the routes of worker IDs.
+func (a *API) workerRoutes(w workers) {
+	e, errs := a.engine, a.middleware.errors
+	e.GET(poolsRoute, a.lent(w.list))
+	e.GET(poolRoute, a.lent(w.get))
+	e.PUT(poolRoute, a.lent(w.put))
+	e.PATCH(poolRoute, a.lent(w.patch))
+	e.DELETE(poolRoute, a.lent(w.delete))
+	e.POST(workersRoute, errs.handler(w.lease))
+	e.POST(leaseRoute, errs.handler(w.renew))
+	e.DELETE(leaseRoute, errs.handler(w.release))
 }
 
 // getAndHead adds a route for GET and HEAD.

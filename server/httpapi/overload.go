@@ -112,6 +112,7 @@ func (f *busyReply) count(c *gin.Context) {
 type inFlightLimits struct {
 	requests *inFlight
 	scrapes  *inFlight // of /metrics; nil without metrics
+	standby  *inFlight // that wait for a worker ID
 }
 
 // inFlight is a limit of how many requests are answered at once, with its refusal.
@@ -125,7 +126,10 @@ func newInFlight(p *gate.Places) *inFlight {
 }
 
 func newInFlightLimits(g *gate.Gate, opts Options) *inFlightLimits {
-	p := &inFlightLimits{requests: newInFlight(g.Requests)}
+	p := &inFlightLimits{
+		requests: newInFlight(g.Requests),
+		standby:  newInFlight(gate.NewPlaces(mostStandby, "the most requests for worker IDs", g.Log)),
+	}
 	if opts.Metrics != nil {
 		p.scrapes = newInFlight(gate.NewPlaces(mostScrapes, "the most requests for metrics", g.Log))
 	}
@@ -136,12 +140,15 @@ func newInFlightLimits(g *gate.Gate, opts Options) *inFlightLimits {
 // orchestrators must be answered under overload too: otherwise the process would be killed, and its
 // load would fall on the others. Scrapes of Prometheus must be answered as well, because they show
 // the overload. They have places of their own, so that they cannot be used to exceed the limit.
+// Requests for worker IDs may wait for a minute, and must not keep others out.
 func (p *inFlightLimits) of(c *gin.Context) *inFlight {
 	switch c.FullPath() {
 	case "/healthz", "/readyz":
 		return nil
 	case metricsPath:
 		return p.scrapes
+	case workersRoute:
+		return p.standby
 	}
 	return p.requests
 }

@@ -1,0 +1,290 @@
+package workers
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/longlock"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/server/admin"
+	"github.com/seqd/seqd/strategy/snowflake/machineid"
+)
+
+const (
+	// maxSkew is how far a node's clock may be from the store's.
+	maxSkew = 2 * time.Second
+	// pollPause is the pause between two attempts of the request that stands by first.
+	pollPause = 50 * time.Millisecond
+	// patience is how long a request that does not stand by waits for those before it.
+	patience = 10 * time.Second
+	// longestInstance is the longest name of an instance, in bytes.
+	longestInstance = 200
+)
+
+// queue is the requests for worker IDs of one pool at this node. They are answered one after the
+// other, so that those that stand by cost one read of the registry, however many there are.
+type queue struct {
+	turn    longlock.Lock
+	waiting atomic.Int64 // those that may stand by
+	starved atomic.Bool  // whoever has the turn stands by
+}
+
+// queue returns the queue of a pool.
+func (w *Workers) queue(pool string) *queue {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	q := w.queues[pool]
+	if q == nil {
+		q = new(queue)
+		w.queues[pool] = q
+	}
+	return q
+}
+
+// Lease implements [admin.Workers].
+func (w *Workers) Lease(ctx context.Context, pool, instance string, wait time.Duration) (l admin.WorkerLease, err error) {
+	began := time.Now()
+	if err := checkInstance(instance); err != nil {
+		return l, err
+	}
+	if _, err := w.Pool(ctx, pool); err != nil {
+		return l, err
+	}
+	q := w.queue(pool)
+	if wait > 0 {
+		q.waiting.Add(1)
+		defer q.waiting.Add(-1)
+	} else if q.starved.Load() {
+		return l, standby(pool)
+	}
+	if err := q.turn.LockWithin(ctx, max(wait, patience), standby(pool)); err != nil {
+		return l, seqd.AsError(err)
+	}
+	defer func() { q.starved.Store(false); q.turn.Unlock() }()
+	for {
+		l, err := w.lease(ctx, pool, instance)
+		left := wait - time.Since(began)
+		switch {
+		case !errors.Is(err, machineid.ErrStandby):
+			return l, err
+		case left <= 0:
+			return l, standby(pool)
+		case w.opts.Stopping():
+			return l, &seqd.Error{Code: seqd.CodeStopping, Detail: "this node is about to stop: ask another one", RetryAfter: time.Second}
+		}
+		q.starved.Store(true)
+		select {
+		case <-time.After(min(pollPause, left)):
+		case <-ctx.Done():
+			return l, seqd.AsError(ctx.Err())
+		}
+	}
+}
+
+// standby is the error while other programs hold every worker ID of a pool.
+func standby(pool string) error {
+	return &seqd.Error{Code: seqd.CodeNoMachineID, RetryAfter: time.Second, Err: machineid.ErrStandby,
+		Detail: "all worker IDs of the pool " + pool + " are held: stand by with wait=20s, or make a pool with more bitsMachine"}
+}
+
+// checkInstance returns an error unless a text can name an instance.
+func checkInstance(name string) error {
+	if name == "" || len(name) > longestInstance || !utf8.ValidString(name) || !printable(name) {
+		return seqd.Errorf(seqd.CodeInvalidRequest, "instance: it is not 1 to %d bytes of printable UTF-8, such as shop.8080.10.0.0.7", longestInstance)
+	}
+	return nil
+}
+
+func printable(text string) bool {
+	return !slices.ContainsFunc([]rune(text), func(r rune) bool { return !unicode.IsPrint(r) })
+}
+
+// lease makes one attempt. Its error is [machineid.ErrStandby] if all worker IDs are held.
+func (w *Workers) lease(ctx context.Context, pool, instance string) (admin.WorkerLease, error) {
+	ctx, cancel := context.WithTimeout(ctx, attempt)
+	defer cancel()
+	p, err := w.recent(ctx, pool)
+	if err != nil {
+		return admin.WorkerLease{}, err
+	}
+	if _, err := w.sealKey(ctx); err != nil { // before anything is granted
+		return admin.WorkerLease{}, err
+	}
+	m := w.member(p, instance)
+	for {
+		t, err := w.prepared(ctx, p.Name, m)
+		if err != nil {
+			return admin.WorkerLease{}, err
+		}
+		swap, l, err := m.Acquire(t, w.ms())
+		if err != nil {
+			return admin.WorkerLease{}, err
+		}
+		switch made, err := w.opts.Slots.Swap(ctx, registry(p.Name), swap); {
+		case err != nil:
+			return admin.WorkerLease{}, failure(err)
+		case made:
+			return w.granted(ctx, p, grant{l, t.Now})
+		}
+	}
+}
+
+// Renew implements [admin.Workers].
+func (w *Workers) Renew(ctx context.Context, pool, text string) (none admin.WorkerLease, err error) {
+	ctx, cancel := context.WithTimeout(ctx, attempt)
+	defer cancel()
+	p, err := w.recent(ctx, pool)
+	if err != nil {
+		return none, err
+	}
+	l, err := w.open(ctx, p.Name, text)
+	if err != nil {
+		return none, err
+	}
+	m := w.member(p, "")
+	for {
+		t, err := w.prepared(ctx, p.Name, m, l.ID)
+		if err != nil {
+			return none, err
+		}
+		slot, err := w.held(ctx, p.Name, m, t, l)
+		if err != nil {
+			return none, err
+		}
+		m.Key = slot.Key
+		swap, next, err := m.Renew(t, l.Lease, w.ms(), 0)
+		if err != nil {
+			return none, lost(err)
+		}
+		if next.Lower != l.Lower { // the registry may have lost grants, so the times in between may be those of others
+			return none, lost(machineid.ErrLost)
+		}
+		switch made, err := w.opts.Slots.Swap(ctx, registry(p.Name), swap); {
+		case err != nil:
+			return none, failure(err)
+		case made:
+			return w.granted(ctx, p, grant{next, t.Now})
+		}
+	}
+}
+
+// Release implements [admin.Workers].
+func (w *Workers) Release(ctx context.Context, pool, text string, last time.Time) error {
+	ctx, cancel := context.WithTimeout(ctx, attempt)
+	defer cancel()
+	p, err := w.recent(ctx, pool)
+	if err != nil {
+		return err
+	}
+	l, err := w.open(ctx, p.Name, text)
+	if err != nil {
+		return err
+	}
+	m := w.member(p, "")
+	for {
+		t, err := w.opts.Slots.Look(ctx, registry(p.Name), l.ID)
+		if err != nil {
+			return failure(err)
+		}
+		slot, err := w.held(ctx, p.Name, m, t, l)
+		if err != nil {
+			return err
+		}
+		used := slot.Until
+		if !last.IsZero() {
+			used = last.UnixMilli()
+		}
+		if used > slot.Until {
+			return seqd.Errorf(seqd.CodeInvalidRequest, "last: %s is after %s, when the lease ends", last.UTC().Format(admin.TimeFormat), admin.Time(slot.Until))
+		}
+		m.Key = slot.Key
+		swap, err := m.Release(t, l.Lease, used)
+		if err != nil {
+			return lost(err)
+		}
+		switch made, err := w.opts.Slots.Swap(ctx, registry(p.Name), swap); {
+		case err != nil:
+			return failure(err)
+		case made:
+			return nil
+		}
+	}
+}
+
+// held returns the slot of a lease that has not ended. If the slot is older than the lease, the
+// registry was put back to an older copy: held raises its floor, because other programs may hold
+// leases that it does not know either.
+func (w *Workers) held(ctx context.Context, pool string, m *machineid.Member, t persist.SlotTable, l grant) (slot persist.Slot, err error) {
+	i := slices.IndexFunc(t.Slots, func(s persist.Slot) bool { return s.ID == l.ID })
+	if i >= 0 && t.Slots[i].Token == l.Token && t.Slots[i].Until >= t.Now {
+		return t.Slots[i], nil
+	}
+	if i < 0 || t.Slots[i].RenewedAt < l.at {
+		if swap := m.Covered(t, l.Lease); swap != nil {
+			w.opts.Log.Error("the registry of worker IDs was put back to an older copy; new leases begin above everything that it may have granted",
+				"pool", pool, "workerId", l.ID, "from", admin.Time(swap.NewSet.Floor+1))
+			if _, err := w.opts.Slots.Swap(ctx, registry(pool), *swap); err != nil {
+				return slot, failure(err)
+			}
+		}
+	}
+	return slot, lost(machineid.ErrLost)
+}
+
+// lost returns what callers see of an error of the protocol about a lease.
+func lost(err error) error {
+	return &seqd.Error{Code: seqd.CodeLeaseLost, Detail: "the lease has ended: stop making numbers with it, and lease a worker ID anew", Err: err}
+}
+
+// granted returns a lease that is on record.
+func (w *Workers) granted(ctx context.Context, p admin.WorkerPool, l grant) (admin.WorkerLease, error) {
+	text, err := w.seal(ctx, p.Name, l)
+	return admin.WorkerLease{
+		WorkerPool: p, ID: l.ID, Lease: text, After: time.UnixMilli(l.Lower).UTC(), Until: time.UnixMilli(l.Until).UTC(),
+	}, err
+}
+
+// member returns an instance as a member of the protocol.
+func (w *Workers) member(p admin.WorkerPool, instance string) *machineid.Member {
+	return &machineid.Member{
+		Layout: layout(p), Cluster: w.opts.Cluster, Key: instance, Last: 1<<p.BitsMachine - 1,
+		Horizon: p.TTL.Milliseconds(), MaxSkew: maxSkew.Milliseconds(), Floored: w.opts.Shared,
+	}
+}
+
+// ms returns the node's time.
+func (w *Workers) ms() int64 { return w.opts.Now().UnixMilli() }
+
+// prepared reads the registry of a pool after making the changes that its bootstrap part needs.
+func (w *Workers) prepared(ctx context.Context, pool string, m *machineid.Member, ids ...int64) (t persist.SlotTable, err error) {
+	for {
+		before := w.ms()
+		t, err = w.opts.Slots.Look(ctx, registry(pool), ids...)
+		if err == nil && t.Set == nil && len(ids) > 0 {
+			// without a bootstrap part, only all slots show whether the registry is new
+			t, err = w.opts.Slots.Look(ctx, registry(pool))
+		}
+		if err != nil {
+			return t, failure(err)
+		}
+		if err := m.Skewed(before, w.ms(), t); err != nil {
+			return t, &seqd.Error{Code: seqd.CodeNoMachineID, Detail: err.Error(), RetryAfter: time.Second, Err: err}
+		}
+		swap, err := m.Prepare(t)
+		if err != nil {
+			return t, &seqd.Error{Code: seqd.CodeConflict, Detail: err.Error(), Err: err}
+		}
+		if swap == nil {
+			return t, nil
+		}
+		if _, err := w.opts.Slots.Swap(ctx, registry(pool), *swap); err != nil {
+			return t, failure(err)
+		}
+	}
+}

@@ -1,0 +1,249 @@
+// Package workers leases worker IDs to other programs, so that they make numbers themselves and no
+// two programs ever make the same one.
+//
+// A pool is a document (pool.go). Its worker IDs are the machine IDs of a registry in the store, and
+// a program is a member of the protocol of package machineid: so rule U5 holds for them, and the
+// intervals of one worker ID never overlap (W1). The node acts for the program. It keeps nothing of
+// a lease: the caller gives back a text with what was granted, which only a node can have written
+// (W2, text.go). A lease ends at its until, by the clock of the store, even if nobody else has
+// leased the worker ID since (W3, lease.go).
+package workers
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/server/admin"
+)
+
+// Options are what [New] needs.
+type Options struct {
+	Documents persist.Documents
+	Slots     persist.SlotStore
+	// Shared is whether other nodes can use the store.
+	Shared bool
+	// Cluster is the ID of the cluster.
+	Cluster string
+	Now     func() time.Time
+	// Stopping reports whether the node is about to stop. Then nobody waits.
+	Stopping func() bool
+	Log      *slog.Logger
+}
+
+// Workers implements [admin.Workers].
+type Workers struct {
+	opts Options
+
+	mu     sync.Mutex // guards what follows
+	pools  map[string]known
+	queues map[string]*queue
+	key    []byte // of the texts of leases; nil until it is known
+}
+
+var _ admin.Workers = (*Workers)(nil)
+
+// known is a pool as the store had it at a time.
+type known struct {
+	pool admin.WorkerPool
+	at   time.Time
+}
+
+const (
+	// fresh is how long a node renews leases by a definition before it reads it again.
+	fresh = 2 * time.Second
+	// mostKnown is how many definitions a node remembers.
+	mostKnown = 1000
+	// mostPools is how many pools there are at most.
+	mostPools = 1000
+	// attempt limits what is done in the store for one request.
+	attempt = 5 * time.Second
+)
+
+// New returns the pools of a store.
+func New(opts Options) *Workers {
+	return &Workers{opts: opts, pools: make(map[string]known), queues: make(map[string]*queue)}
+}
+
+// Pools implements [admin.Workers].
+func (w *Workers) Pools(ctx context.Context, after string, limit int) (list []admin.WorkerPool, more bool, err error) {
+	docs, err := w.opts.Documents.List(ctx, kind, after, limit+1)
+	if err != nil {
+		return nil, false, failure(err)
+	}
+	if more = len(docs) > limit; more {
+		docs = docs[:limit]
+	}
+	for _, doc := range docs {
+		p, err := readPool(doc)
+		if err != nil {
+			return nil, false, failure(err)
+		}
+		list = append(list, p)
+	}
+	return list, more, nil
+}
+
+// Pool implements [admin.Workers].
+func (w *Workers) Pool(ctx context.Context, name string) (p admin.WorkerPool, err error) {
+	if err := seqd.CheckName(name); err != nil {
+		return p, seqd.Errorf(seqd.CodeInvalidRequest, "the name of a pool is a letter followed by at most 63 letters, digits, '.', '_' or '-'")
+	}
+	doc, err := w.opts.Documents.Read(ctx, kind, name)
+	if err == nil {
+		p, err = readPool(doc)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err != nil {
+		delete(w.pools, name)
+		if errors.Is(err, persist.ErrNotFound) {
+			return p, seqd.Errorf(seqd.CodeUnknownPool, "there is no pool %s of worker IDs", name)
+		}
+		return p, failure(err)
+	}
+	if len(w.pools) >= mostKnown {
+		clear(w.pools)
+	}
+	w.pools[name] = known{p, time.Now()}
+	return p, nil
+}
+
+// recent returns a pool as it was at most [fresh] ago.
+func (w *Workers) recent(ctx context.Context, name string) (admin.WorkerPool, error) {
+	w.mu.Lock()
+	k, ok := w.pools[name]
+	w.mu.Unlock()
+	if ok && time.Since(k.at) < fresh {
+		return k.pool, nil
+	}
+	return w.Pool(ctx, name)
+}
+
+// SetPool implements [admin.Workers].
+func (w *Workers) SetPool(ctx context.Context, name string, edit func(*admin.WorkerPool) error) (p admin.WorkerPool, err error) {
+	for {
+		p, err = w.Pool(ctx, name)
+		if seqd.CodeOf(err) == seqd.CodeUnknownPool {
+			p, err = admin.DefaultWorkerPool(name), nil
+		}
+		if err != nil {
+			return p, err
+		}
+		if err := edit(&p); err != nil {
+			return p, err
+		}
+		if err := check(p, w.opts.Now()); err != nil {
+			return p, err
+		}
+		if err := w.fits(ctx, p); err != nil {
+			return p, err
+		}
+		p.Revision, p.Updated = p.Revision+1, w.opts.Now()
+		if p.Revision == 1 {
+			if err := w.room(ctx); err != nil {
+				return p, err
+			}
+		}
+		err = persist.Put(ctx, w.opts.Documents, documentOf(p))
+		if persist.Overtaken(err) || errors.Is(err, persist.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return p, failure(err)
+		}
+		return w.Pool(ctx, name)
+	}
+}
+
+// fits returns an error if worker IDs of a pool of this name were leased for other numbers.
+func (w *Workers) fits(ctx context.Context, p admin.WorkerPool) error {
+	t, err := w.opts.Slots.Look(ctx, registry(p.Name), 0) // the bootstrap part is enough
+	if err != nil {
+		return failure(err)
+	}
+	if t.Set == nil || t.Set.Layout == layout(p) {
+		return nil
+	}
+	return seqd.Errorf(seqd.CodeConflict, "worker IDs of the pool %s were leased for numbers with %s: epoch, bitsMachine and bitsSequence cannot change any more; "+
+		"make a pool with another name", p.Name, t.Set.Layout)
+}
+
+// room returns an error if there are as many pools as possible.
+func (w *Workers) room(ctx context.Context) error {
+	docs, err := w.opts.Documents.List(ctx, kind, "", mostPools)
+	if err != nil {
+		return failure(err)
+	}
+	if len(docs) >= mostPools {
+		return seqd.Errorf(seqd.CodeConflict, "there are %d pools of worker IDs, which is the most: delete one that is not used", mostPools)
+	}
+	return nil
+}
+
+// DeletePool implements [admin.Workers]. What is on record of its worker IDs stays: if a pool gets
+// the name again, leases begin above it.
+func (w *Workers) DeletePool(ctx context.Context, name string, force bool, may func(*admin.WorkerPool) error) (p admin.WorkerPool, err error) {
+	if p, err = w.Pool(ctx, name); err != nil {
+		return p, err
+	}
+	if err := may(&p); err != nil {
+		return p, err
+	}
+	if !force {
+		holders, _, err := w.Holders(ctx, name)
+		if err != nil {
+			return p, err
+		}
+		if len(holders) > 0 {
+			return p, seqd.Errorf(seqd.CodeConflict, "%d worker IDs of the pool %s are held, %d by %s: end these programs first, or add force=true; "+
+				"then their leases end at their until", len(holders), name, holders[0].ID, holders[0].Instance)
+		}
+	}
+	err = w.opts.Documents.Delete(ctx, kind, name, p.Revision)
+	w.mu.Lock()
+	delete(w.pools, name)
+	w.mu.Unlock()
+	switch {
+	case errors.Is(err, persist.ErrConflict):
+		return p, seqd.Errorf(seqd.CodePreconditionFailed, "the pool %s was changed meanwhile", name)
+	case errors.Is(err, persist.ErrNotFound):
+		return p, nil
+	case err != nil:
+		return p, failure(err)
+	}
+	return p, nil
+}
+
+// Holders implements [admin.Workers].
+func (w *Workers) Holders(ctx context.Context, name string) (holders []admin.WorkerHolder, standingBy int64, err error) {
+	t, err := w.opts.Slots.Look(ctx, registry(name))
+	if err != nil {
+		return nil, 0, failure(err)
+	}
+	for _, s := range t.Slots {
+		if s.Token != "" && s.Until >= t.Now {
+			holders = append(holders, admin.WorkerHolder{ID: s.ID, Instance: s.Key, Until: time.UnixMilli(s.Until).UTC()})
+		}
+	}
+	return holders, w.queue(name).waiting.Load(), nil
+}
+
+// registry returns the name of the registry of a pool's worker IDs.
+func registry(pool string) string { return "workers " + pool }
+
+// failure returns what callers see of an error of the store.
+func failure(err error) error {
+	var e *seqd.Error
+	switch {
+	case errors.As(err, &e):
+		return e
+	case errors.Is(err, persist.ErrNewer), errors.Is(err, persist.ErrInvalid):
+		return seqd.Errorf(seqd.CodeConflict, "what the store has of the pool cannot be used: %v", err)
+	}
+	return &seqd.Error{Code: seqd.CodeStoreUnavailable, Detail: "the store cannot be asked for worker IDs", RetryAfter: time.Second, Err: err}
+}

@@ -1,0 +1,288 @@
+package workers
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/memory"
+	"github.com/seqd/seqd/server/admin"
+)
+
+// node returns a node on a store, whose clock is off by so much.
+func node(store persist.Store, off time.Duration) *Workers {
+	return New(Options{
+		Documents: store.Documents(), Slots: store.Slots(), Cluster: strings.Repeat("c", 32), Now: func() time.Time { return time.Now().Add(off) },
+		Stopping: func() bool { return false }, Log: slog.New(slog.DiscardHandler),
+	})
+}
+
+// pool makes a pool of 2^bits worker IDs.
+func pool(t *testing.T, w *Workers, name string, bits int, ttl time.Duration) {
+	t.Helper()
+	must.Get(w.SetPool(t.Context(), name, func(p *admin.WorkerPool) error {
+		p.BitsMachine, p.TTL = bits, ttl
+		return nil
+	}))(t)
+}
+
+func wants(t *testing.T, err error, code seqd.Code, parts ...string) {
+	t.Helper()
+	if seqd.CodeOf(err) != code {
+		t.Fatalf("%v; want %s", err, code)
+	}
+	for _, part := range parts {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("%q is not in %v", part, err)
+		}
+	}
+}
+
+// A lease is renewed and released at any node, and the next one begins above what was used.
+func TestLife(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.New(time.Now)
+		a, b := node(store, 0), node(store, 0)
+		pool(t, a, "shop", 1, 10*time.Second)
+		l := must.Get(a.Lease(t.Context(), "shop", "one", 0))(t)
+		must.Equal(t, time.Now().Add(10*time.Second).UnixMilli(), l.Until.UnixMilli(), "it ends a ttl later")
+		time.Sleep(4 * time.Second)
+		renewed := must.Get(b.Renew(t.Context(), "shop", l.Lease))(t)
+		must.Equal(t, l.ID, renewed.ID, "the worker ID")
+		must.Equal(t, l.After, renewed.After, "it goes on without a break")
+		must.Equal(t, time.Now().Add(10*time.Second).UnixMilli(), renewed.Until.UnixMilli(), "it ends later")
+		holders, _, err := b.Holders(t.Context(), "shop")
+		must.Do(t, err)
+		if len(holders) != 1 || holders[0].ID != l.ID || holders[0].Instance != "one" {
+			t.Errorf("the holders are %+v", holders)
+		}
+		last := time.Now()
+		wants(t, b.Release(t.Context(), "shop", renewed.Lease, last.Add(time.Hour)), seqd.CodeInvalidRequest, "last")
+		must.Do(t, b.Release(t.Context(), "shop", renewed.Lease, last))
+		wants(t, b.Release(t.Context(), "shop", renewed.Lease, last), seqd.CodeLeaseLost)
+		again := must.Get(a.Lease(t.Context(), "shop", "one", 0))(t)
+		must.Equal(t, l.ID, again.ID, "an instance gets its worker ID again")
+		must.Equal(t, last.UnixMilli(), again.After.UnixMilli(), "it begins above what was used")
+		must.Do(t, a.Release(t.Context(), "shop", again.Lease, time.Time{}))
+		must.Get(a.Lease(t.Context(), "shop", "two", 0))(t) // it takes the worker ID that can be used at once
+		third := must.Get(a.Lease(t.Context(), "shop", "one", 0))(t)
+		must.Equal(t, again.Until, third.After, "all of a lease counts as used if nobody says how much was")
+	})
+}
+
+// W2: only what a node has written for the pool is a lease.
+func TestForgedLeases(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, other := node(memory.New(time.Now), 0), node(memory.New(time.Now), 0)
+		for _, n := range []*Workers{w, other} {
+			pool(t, n, "shop", 4, 10*time.Second)
+			pool(t, n, "mail", 4, 10*time.Second)
+		}
+		l := must.Get(w.Lease(t.Context(), "shop", "one", 0))(t)
+		raw := must.Get(base64.RawURLEncoding.DecodeString(l.Lease))(t)
+		for i := range raw {
+			forged := slices.Clone(raw)
+			forged[i] ^= 1
+			_, err := w.Renew(t.Context(), "shop", base64.RawURLEncoding.EncodeToString(forged))
+			wants(t, err, seqd.CodeLeaseLost)
+		}
+		for _, text := range []string{"", "x", l.Lease + "A", l.Lease[1:], strings.Repeat("A", len(l.Lease)), l.Lease + "\n"} {
+			wants(t, must.Err(w.Renew(t.Context(), "shop", text)), seqd.CodeLeaseLost)
+			wants(t, w.Release(t.Context(), "shop", text, time.Time{}), seqd.CodeLeaseLost)
+		}
+		wants(t, must.Err(w.Renew(t.Context(), "mail", l.Lease)), seqd.CodeLeaseLost)
+		wants(t, must.Err(other.Renew(t.Context(), "shop", l.Lease)), seqd.CodeLeaseLost)
+		must.Get(w.Renew(t.Context(), "shop", l.Lease))(t)
+	})
+}
+
+// W3: a lease is lost at its until, even if its worker ID is still free.
+func TestLeaseEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := node(memory.New(time.Now), 0)
+		pool(t, w, "shop", 1, 10*time.Second)
+		l := must.Get(w.Lease(t.Context(), "shop", "one", 0))(t)
+		time.Sleep(10*time.Second + time.Millisecond)
+		wants(t, must.Err(w.Renew(t.Context(), "shop", l.Lease)), seqd.CodeLeaseLost)
+		wants(t, w.Release(t.Context(), "shop", l.Lease, time.Time{}), seqd.CodeLeaseLost)
+		next := must.Get(w.Lease(t.Context(), "shop", "one", 0))(t)
+		must.Equal(t, l.Until, next.After, "the next lease begins where that one ended")
+	})
+}
+
+// While all worker IDs are held, a request stands by as long as it says, and others behind it.
+func TestStandby(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := node(memory.New(time.Now), 0)
+		pool(t, w, "shop", 1, 10*time.Second)
+		held := []admin.WorkerLease{must.Get(w.Lease(t.Context(), "shop", "a", 0))(t), must.Get(w.Lease(t.Context(), "shop", "b", 0))(t)}
+		wants(t, must.Err(w.Lease(t.Context(), "shop", "c", 0)), seqd.CodeNoMachineID, "held", "wait=20s")
+		began := time.Now()
+		wants(t, must.Err(w.Lease(t.Context(), "shop", "c", 3*time.Second)), seqd.CodeNoMachineID)
+		must.Equal(t, 3*time.Second, time.Since(began), "it waited")
+
+		type result struct {
+			err   error
+			after time.Duration
+		}
+		results := make(chan result)
+		stand := func(ctx context.Context, wait time.Duration) {
+			began := time.Now()
+			_, err := w.Lease(ctx, "shop", "c", wait)
+			results <- result{err, time.Since(began)}
+		}
+		ctx, leave := context.WithCancel(t.Context())
+		go stand(ctx, time.Minute)
+		synctest.Wait()
+		go stand(t.Context(), time.Minute)
+		synctest.Wait()
+		began = time.Now()
+		wants(t, must.Err(w.Lease(t.Context(), "shop", "d", 0)), seqd.CodeNoMachineID)
+		must.Equal(t, 0, time.Since(began), "who does not stand by is refused at once")
+		_, standingBy, err := w.Holders(t.Context(), "shop")
+		must.Do(t, err)
+		must.Equal(t, 2, standingBy, "stand by")
+		leave()
+		if r := <-results; !errors.Is(r.err, context.Canceled) {
+			t.Errorf("who left got %v", r.err)
+		}
+		must.Do(t, w.Release(t.Context(), "shop", held[0].Lease, time.Now()))
+		if r := <-results; r.err != nil || r.after > 2*pollPause {
+			t.Errorf("who stood by got %v after %s", r.err, r.after)
+		}
+
+		go stand(t.Context(), time.Minute)
+		w.opts.Stopping = func() bool { return true }
+		wants(t, (<-results).err, seqd.CodeStopping)
+	})
+}
+
+// The definition of a pool changes, but not what numbers its worker IDs were leased for.
+func TestPools(t *testing.T) {
+	w := node(memory.New(time.Now), 0)
+	wants(t, must.Err(w.Lease(t.Context(), "shop", "one", 0)), seqd.CodeUnknownPool, "shop")
+	wants(t, must.Err(w.Pool(t.Context(), "no name")), seqd.CodeInvalidRequest)
+	pool(t, w, "shop", 2, time.Minute)
+	pool(t, w, "shop", 3, time.Minute) // nothing was leased yet
+	must.Get(w.Lease(t.Context(), "shop", "one", 0))(t)
+	set := func(edit func(*admin.WorkerPool)) error {
+		return must.Err(w.SetPool(t.Context(), "shop", func(p *admin.WorkerPool) error { edit(p); return nil }))
+	}
+	must.Do(t, set(func(p *admin.WorkerPool) { p.TTL = time.Hour }))
+	wants(t, set(func(p *admin.WorkerPool) { p.BitsMachine = 4 }), seqd.CodeConflict, "another name")
+	for want, edit := range map[string]func(*admin.WorkerPool){
+		"bitsMachine":  func(p *admin.WorkerPool) { p.BitsMachine = 17 },
+		"bitsSequence": func(p *admin.WorkerPool) { p.BitsSequence = 29 },
+		"ttl":          func(p *admin.WorkerPool) { p.TTL = time.Millisecond },
+		"1970 and now": func(p *admin.WorkerPool) { p.Epoch = time.Now().Add(time.Hour) },
+		"whole":        func(p *admin.WorkerPool) { p.Epoch = p.Epoch.Add(time.Microsecond) },
+	} {
+		wants(t, set(edit), seqd.CodeInvalidRequest, want)
+	}
+	list, more, err := w.Pools(t.Context(), "", 1)
+	must.Do(t, err)
+	if len(list) != 1 || more || list[0].TTL != time.Hour || list[0].Revision != 3 {
+		t.Errorf("the pools are %+v", list)
+	}
+	may := func(*admin.WorkerPool) error { return nil }
+	wants(t, must.Err(w.DeletePool(t.Context(), "shop", false, may)), seqd.CodeConflict, "one")
+	must.Get(w.DeletePool(t.Context(), "shop", true, may))(t)
+	wants(t, must.Err(w.Pool(t.Context(), "shop")), seqd.CodeUnknownPool)
+	wants(t, set(func(p *admin.WorkerPool) { p.BitsMachine = 4 }), seqd.CodeConflict)
+
+	newer := persist.Document{Kind: kind, Key: "newer", Revision: 1, Body: `{"format":2}`}
+	must.Do(t, w.opts.Documents.Create(t.Context(), newer))
+	wants(t, must.Err(w.Pool(t.Context(), "newer")), seqd.CodeConflict, "format 2")
+}
+
+// W1: whatever the clocks of nodes and programs, pauses and lost answers, no two programs may use the
+// same time of the same worker ID.
+func TestRandomPrograms(t *testing.T) {
+	for seed := range uint64(20) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { synctest.Test(t, func(t *testing.T) { randomPrograms(t, seed) }) })
+	}
+}
+
+func randomPrograms(t *testing.T, seed uint64) {
+	random := rand.New(rand.NewPCG(seed, 1))
+	store := memory.New(time.Now)
+	var nodes []*Workers
+	for range 3 {
+		nodes = append(nodes, node(store, time.Duration(random.IntN(3800)-1900)*time.Millisecond))
+	}
+	pool(t, nodes[0], "shop", 2, 10*time.Second)
+	var mu sync.Mutex
+	used := make(map[[2]int64]string)
+	var programs sync.WaitGroup
+	for i := range 6 {
+		random := rand.New(rand.NewPCG(seed, uint64(i)+2))
+		off := time.Duration(random.IntN(20000)-10000) * time.Millisecond // of its clock
+		programs.Go(func() {
+			var l admin.WorkerLease
+			var last int64 // the highest time it used
+			for range 30 {
+				w := nodes[random.IntN(len(nodes))]
+				var err error
+				if l.Lease == "" {
+					l, err = w.Lease(t.Context(), "shop", fmt.Sprint("program ", i), time.Duration(random.IntN(3))*time.Second)
+				} else if next, e := w.Renew(t.Context(), "shop", l.Lease); e == nil {
+					if random.IntN(4) > 0 { // otherwise the answer is lost
+						next.After = l.After
+						l = next
+					}
+				} else {
+					err = e
+				}
+				if seqd.CodeOf(err) == seqd.CodeLeaseLost {
+					l = admin.WorkerLease{}
+				}
+				if l.Lease != "" {
+					for range 20 {
+						now := time.Now().Add(off).UnixMilli()
+						if now > l.After.UnixMilli() && now <= l.Until.UnixMilli() {
+							mu.Lock()
+							who := fmt.Sprint("program ", i)
+							if other, taken := used[[2]int64{l.ID, now}]; taken && other != who {
+								t.Errorf("time %d of worker ID %d was used by %s and %s", now, l.ID, other, who)
+							}
+							used[[2]int64{l.ID, now}] = who
+							mu.Unlock()
+							last = max(last, now)
+						}
+						time.Sleep(time.Duration(random.IntN(100)) * time.Millisecond)
+					}
+				}
+				switch random.IntN(6) {
+				case 0: // it is paused
+					time.Sleep(time.Duration(random.IntN(20)) * time.Second)
+				case 1: // it ends
+					if l.Lease != "" && random.IntN(2) == 0 {
+						if w.Release(t.Context(), "shop", l.Lease, time.UnixMilli(max(last, l.After.UnixMilli()))) == nil {
+							l = admin.WorkerLease{}
+						}
+					} else {
+						l = admin.WorkerLease{} // without telling
+					}
+				case 2: // its clock jumps
+					off = time.Duration(random.IntN(20000)-10000) * time.Millisecond
+				}
+			}
+		})
+	}
+	programs.Wait()
+	if len(used) < 100 {
+		t.Errorf("only %d times were used: this tests nothing", len(used))
+	}
+}
