@@ -21,6 +21,9 @@ const (
 	maxSkew = 2 * time.Second
 	// pollPause is the pause between two attempts of the request that stands by first.
 	pollPause = 50 * time.Millisecond
+	// restful is how many times longer than an attempt the pause after it is, at least: a large
+	// registry takes long to read.
+	restful = 5
 	// patience is how long a request that does not stand by waits for those before it.
 	patience = 10 * time.Second
 	// longestInstance is the longest name of an instance, in bytes.
@@ -68,7 +71,9 @@ func (w *Workers) Lease(ctx context.Context, pool, instance string, wait time.Du
 	}
 	defer func() { q.starved.Store(false); q.turn.Unlock() }()
 	for {
+		tried := time.Now()
 		l, err := w.lease(ctx, pool, instance)
+		pause := max(pollPause, restful*time.Since(tried))
 		left := wait - time.Since(began)
 		switch {
 		case !errors.Is(err, machineid.ErrStandby):
@@ -80,7 +85,7 @@ func (w *Workers) Lease(ctx context.Context, pool, instance string, wait time.Du
 		}
 		q.starved.Store(true)
 		select {
-		case <-time.After(min(pollPause, left)):
+		case <-time.After(min(pause, left)):
 		case <-ctx.Done():
 			return l, seqd.AsError(ctx.Err())
 		}
