@@ -140,7 +140,7 @@ func (w *Workers) SetPool(ctx context.Context, name string, edit func(*admin.Wor
 		if err := check(p, w.opts.Now()); err != nil {
 			return p, err
 		}
-		if err := w.fits(ctx, p); err != nil {
+		if err := w.fit(ctx, p); err != nil {
 			return p, err
 		}
 		p.Revision, p.Updated = p.Revision+1, w.opts.Now()
@@ -156,21 +156,40 @@ func (w *Workers) SetPool(ctx context.Context, name string, edit func(*admin.Wor
 		if err != nil {
 			return p, failure(err)
 		}
+		if p.Revision == 1 {
+			// A new registry has a floor on a store that nodes share. It counts from now, and not from the
+			// first lease, which tries again if this fails.
+			_, _ = w.prepared(ctx, name, w.member(p, ""))
+		}
 		return w.Pool(ctx, name)
 	}
 }
 
-// fits returns an error if worker IDs of a pool of this name were leased for other numbers.
-func (w *Workers) fits(ctx context.Context, p admin.WorkerPool) error {
-	t, err := w.opts.Slots.Look(ctx, registry(p.Name), 0) // the bootstrap part is enough
-	if err != nil {
-		return failure(err)
+// fit lets the registry of a pool have the layout of its numbers, or returns an error if worker IDs
+// were leased for others.
+func (w *Workers) fit(ctx context.Context, p admin.WorkerPool) error {
+	for {
+		t, err := w.opts.Slots.Look(ctx, registry(p.Name))
+		if err != nil {
+			return failure(err)
+		}
+		if t.Set == nil || t.Set.Layout == layout(p) {
+			return nil
+		}
+		if len(t.Slots) > 0 {
+			return seqd.Errorf(seqd.CodeConflict, "worker IDs of the pool %s were leased for numbers with %s: epoch, bitsMachine and bitsSequence cannot change any more; "+
+				"make a pool with another name", p.Name, t.Set.Layout)
+		}
+		next := *t.Set
+		next.Layout = layout(p)
+		made, err := w.opts.Slots.Swap(ctx, registry(p.Name), persist.SlotSwap{OldSet: t.Set, NewSet: &next, Source: t.Source})
+		if err != nil {
+			return failure(err)
+		}
+		if made {
+			return nil
+		}
 	}
-	if t.Set == nil || t.Set.Layout == layout(p) {
-		return nil
-	}
-	return seqd.Errorf(seqd.CodeConflict, "worker IDs of the pool %s were leased for numbers with %s: epoch, bitsMachine and bitsSequence cannot change any more; "+
-		"make a pool with another name", p.Name, t.Set.Layout)
 }
 
 // room returns an error if there are as many pools as possible.
