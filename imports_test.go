@@ -175,7 +175,7 @@ var rules = map[string]rule{
 			"persist/storeclock server/access server/admin server/answerquota server/audit server/backends server/certificate server/compat server/config server/console " +
 			"server/definitions server/feed server/figures server/forwarded server/gate server/httpapi server/idempotency " +
 			"server/logging server/metrics server/nodes server/openfiles server/rejection server/resp " +
-			"server/tracing strategy",
+			"server/tracing server/workers strategy",
 		why: "it connects the parts of the service, and contains no command besides the service",
 	},
 	"server/admin": {
@@ -294,7 +294,7 @@ var rules = map[string]rule{
 	},
 	"server/ops": {
 		may: ". internal/sheet net/http persist persist/driver server/backends server/certificate " +
-			"server/access server/config server/definitions server/doctor server/idempotency server/nodes server/openfiles strategy " +
+			"server/access server/config server/definitions server/doctor server/idempotency server/nodes server/openfiles server/workers strategy " +
 			"strategy/counters strategy/gapless/ledger strategy/segment/rediscursor",
 		why: "commands open the back ends themselves, and use nothing of a running service",
 	},
@@ -309,6 +309,10 @@ var rules = map[string]rule{
 	"server/tracing": {
 		may: "net/http persist/driver",
 		why: "it traces requests and commands of any kind",
+	},
+	"server/workers": {
+		may: ". internal/longlock persist server/admin strategy/snowflake/machineid",
+		why: "it leases by the protocol of machine IDs, and depends neither on HTTP nor on a strategy that issues",
 	},
 	"server/tracing/tracingtest": {
 		may: "net/http",

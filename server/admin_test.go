@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -292,6 +293,7 @@ func TestRaiseWhatTheStoreHas(t *testing.T) {
 	s.await("/seq/flake", http.StatusOK)
 	s.do(204, "DELETE", "/biz-types/deleted", "")
 	s.do(200, "POST", "/biz-types/disabled/disable", "")
+	s.do(201, "PUT", "/worker-pools/shop", `{}`)
 	must.Do(t, s.stop())
 	for _, name := range []string{"order", "made", "deleted", "disabled"} {
 		if r, err := ops.Raise(t.Context(), cfg, name, 500, ops.How{}); err != nil || r.After != 500 {
@@ -302,7 +304,7 @@ func TestRaiseWhatTheStoreHas(t *testing.T) {
 		must.Is(t, must.Err(ops.Raise(t.Context(), cfg, wrong, 500, ops.How{})), ops.ErrRaise, "%s: error", wrong)
 	}
 	var done []string
-	if err := ops.Restored(t.Context(), cfg, func(bizType, _ string) { done = append(done, bizType) }); err != nil || len(done) != 1 || done[0] != "flake" {
+	if err := ops.Restored(t.Context(), cfg, func(subject, _ string) { done = append(done, subject) }); err != nil || !slices.Equal(done, []string{"flake", "pool shop"}) {
 		t.Errorf("%v, %v", done, err)
 	}
 	s = start(t, cfg)

@@ -13,14 +13,15 @@ import (
 	"github.com/seqd/seqd/server/backends"
 	"github.com/seqd/seqd/server/config"
 	"github.com/seqd/seqd/server/definitions"
+	"github.com/seqd/seqd/server/workers"
 	"github.com/seqd/seqd/strategy"
 )
 
-// Restored does what strategies without a counter need after a backup of the store, or of the Redis
-// that holds their registry, was restored. It calls tell with each biz type and what was done for
-// it; for gapless biz types, that it has done nothing. Nodes may be running. It is safe to call
+// Restored does what strategies without a counter, and pools of worker IDs, need after a backup of
+// the store, or of the Redis that holds a registry of machine IDs, was restored. It calls tell with
+// each biz type and pool, and what was done for it; for gapless biz types, that it has done nothing. Nodes may be running. It is safe to call
 // again, also after an error.
-func Restored(ctx context.Context, cfg *config.Config, tell func(bizType, done string)) (err error) {
+func Restored(ctx context.Context, cfg *config.Config, tell func(subject, done string)) (err error) {
 	if err := checkKept(cfg.Store); err != nil {
 		return err
 	}
@@ -66,7 +67,10 @@ func Restored(ctx context.Context, cfg *config.Config, tell func(bizType, done s
 		}
 		tell(b.Name, done)
 	}
-	return nil
+	pools := workers.New(workers.Options{
+		Documents: env.Store.Documents(), Slots: env.Store.Slots(), Shared: env.Store.Shared(), Cluster: env.Cluster, Now: env.Now, Log: env.Log,
+	})
+	return pools.Restored(ctx, func(pool, done string) { tell("pool "+pool, done) })
 }
 
 // ShutTokens disables the tokens of the store, and returns the names of those that were enabled:

@@ -201,12 +201,13 @@ func (w *Workers) Release(ctx context.Context, pool, text string, last time.Time
 		if err != nil {
 			return err
 		}
-		used := slot.Until
+		ends := max(slot.Until, l.Until) // an older copy of the registry may not know how far the lease reaches
+		used := ends
 		if !last.IsZero() {
 			used = last.UnixMilli()
 		}
-		if used > slot.Until {
-			return seqd.Errorf(seqd.CodeInvalidRequest, "last: %s is after %s, when the lease ends", last.UTC().Format(admin.TimeFormat), admin.Time(slot.Until))
+		if used > ends {
+			return seqd.Errorf(seqd.CodeInvalidRequest, "last: %s is after %s, when the lease ends", last.UTC().Format(admin.TimeFormat), admin.Time(ends))
 		}
 		m.Key = slot.Key
 		swap, err := m.Release(t, l.Lease, used)

@@ -122,6 +122,69 @@ func TestLeaseEnds(t *testing.T) {
 	})
 }
 
+// backup returns a function that makes a store with what this one has now of a pool of two worker
+// IDs.
+func backup(t *testing.T, store persist.Store, pool string) func() persist.Store {
+	t.Helper()
+	docs := []persist.Document{must.Get(store.Documents().Read(t.Context(), kind, pool))(t)}
+	if key, err := store.Documents().Read(t.Context(), keyKind, keyName); err == nil {
+		docs = append(docs, key)
+	}
+	table := must.Get(store.Slots().Look(t.Context(), registry(pool)))(t)
+	return func() persist.Store {
+		copied := memory.New(time.Now)
+		for _, doc := range docs {
+			doc.Revision = 1
+			must.Do(t, copied.Documents().Create(t.Context(), doc))
+		}
+		if table.Set != nil {
+			must.Get(copied.Slots().Swap(t.Context(), registry(pool), persist.SlotSwap{NewSet: table.Set}))(t)
+		}
+		for _, slot := range table.Slots {
+			must.Get(copied.Slots().Swap(t.Context(), registry(pool), persist.SlotSwap{OldSet: table.Set, NewSlot: &slot}))(t)
+		}
+		return copied
+	}
+}
+
+// After an older copy of the store was restored, leases begin above all that may have been granted.
+func TestRestored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.New(time.Now)
+		w := node(store, 0)
+		pool(t, w, "shop", 1, 10*time.Second)
+		empty := backup(t, store, "shop")
+		first := must.Get(w.Lease(t.Context(), "shop", "one", 0))(t)
+		early := backup(t, store, "shop")
+		time.Sleep(4 * time.Second)
+		renewed := must.Get(w.Renew(t.Context(), "shop", first.Lease))(t)
+		for name, copied := range map[string]func() persist.Store{"before the first lease": empty, "before the renewal": early} {
+			w := node(copied(), 0)
+			for range 2 { // it is safe to repeat
+				told := ""
+				must.Do(t, w.Restored(t.Context(), func(pool, done string) { told = pool + ": " + done }))
+				if !strings.HasPrefix(told, "shop: leases of worker IDs ") {
+					t.Errorf("%s: %q", name, told)
+				}
+			}
+			next := must.Get(w.Lease(t.Context(), "shop", "two", 0))(t)
+			if next.After.Before(renewed.Until) {
+				t.Errorf("%s: a lease begins at %s, and another one ended at %s", name, next.After, renewed.Until)
+			}
+		}
+
+		// whoever holds a lease that the copy does not know in full may go on, and say how much it used
+		w = node(early(), 0)
+		must.Get(w.Renew(t.Context(), "shop", renewed.Lease))(t)
+		w = node(early(), 0)
+		must.Do(t, w.Release(t.Context(), "shop", renewed.Lease, renewed.Until))
+		next := must.Get(w.Lease(t.Context(), "shop", "one", 0))(t)
+		if next.After.Before(renewed.Until) {
+			t.Errorf("a lease begins at %s, and another one ended at %s", next.After, renewed.Until)
+		}
+	})
+}
+
 // While all worker IDs are held, a request stands by as long as it says, and others behind it.
 func TestStandby(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
