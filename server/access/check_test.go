@@ -109,6 +109,11 @@ func TestAllowScopes(t *testing.T) {
 		{"issue:invoice*", "", "issue:invoic/e"},
 		{"issue:a/b", "", "issue:a/b/c"},
 		{"issue:a/b*", "", "issue:a/b/c"},
+
+		{"lease:shop", "lease:shop", "lease:shop2 lease:Shop lease: lease issue:shop read admin"},
+		{"lease:eu.*", "lease:eu.shop lease:eu.", "lease:euXshop lease:shop"},
+		{"lease:*", "lease:shop", "issue:shop read"},
+		{"admin read issue:*", "", "lease:shop"},
 	} {
 		tokens := newTokens(t, newStore(), token("shop", secret, strings.Fields(test.scopes)...))
 		for _, need := range strings.Fields(test.allowed + " " + test.refused) {
@@ -130,7 +135,8 @@ func TestAllowScopes(t *testing.T) {
 
 func TestCheckScope(t *testing.T) {
 	for _, good := range []string{"admin", "read", "issue:*", "issue:order", "issue:order*", "issue:*-eu", "issue:a*.b_*-9", "issue:**",
-		"issue:a/b", "issue:*/*", "issue:invoice/tenant-42", "issue:inv*/9*", "issue:a/" + strings.Repeat("9", 64), "issue:" + strings.Repeat("a", 64)} {
+		"issue:a/b", "issue:*/*", "issue:invoice/tenant-42", "issue:inv*/9*", "issue:a/" + strings.Repeat("9", 64), "issue:" + strings.Repeat("a", 64),
+		"lease:*", "lease:shop", "lease:eu.*-7", "lease:" + strings.Repeat("a", 64)} {
 		if err := access.CheckScope(good); err != nil {
 			t.Errorf("%s: %v", good, err)
 		}
@@ -138,6 +144,7 @@ func TestCheckScope(t *testing.T) {
 	for _, bad := range []string{
 		"", "*", "Admin", "READ", "issue", "issue:", "issue: order", "issue:9", "issue:a/", "issue:/b", "issue:a/b/c", "issue:a/-b", "issue:a//", "issue:*/b c", "issue:a/" + strings.Repeat("9", 65), "issue:a?", "issue:[a-z]", "issue:order,user", "Issue:order", "write", "admin ",
 		"issue:заказ", "issue:" + strings.Repeat("a", 65), "read:order", "admin:*", secret,
+		"lease", "lease:", "lease:9", "lease:a/b", "lease:a b", "lease:" + strings.Repeat("a", 65), "Lease:a",
 	} {
 		if err := access.CheckScope(bad); err == nil {
 			t.Errorf("%q was accepted", bad)

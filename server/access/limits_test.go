@@ -178,6 +178,7 @@ func TestChangeToSomethingInvalid(t *testing.T) {
 	}
 	for scope, want := range map[string]string{
 		access.ScopeIssue: "the token has no scope that allows issue:order", access.ScopeAdmin: "the token does not have the scope admin",
+		access.ScopeLease: "the token has no scope that allows lease:order",
 	} {
 		if _, err := tokens.Allow(header(secret), scope, "order"); seqd.AsError(err).Detail != want {
 			t.Errorf("%s: %v, want %s", scope, err, want)

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"encoding/csv"
 	"fmt"
-	"net/http"
-	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -102,9 +100,7 @@ func (r *accountRows) write(row []string) {
 // send sends the rows that were added. The caller has the write timeout of the server for them.
 func (r *accountRows) send(c *gin.Context) error {
 	settle(c, r.buf.Bytes())
-	if server, ok := c.Request.Context().Value(http.ServerContextKey).(*http.Server); ok && server.WriteTimeout > 0 {
-		_ = http.NewResponseController(c.Writer).SetWriteDeadline(time.Now().Add(server.WriteTimeout))
-	}
+	restartWriteTimeout(c)
 	_, err := r.buf.WriteTo(c.Writer)
 	return err
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/seqd/seqd/server/forwarded"
 	"github.com/seqd/seqd/server/gate"
 	"github.com/seqd/seqd/server/httpapi"
+	"github.com/seqd/seqd/server/workers"
 )
 
 const (
@@ -176,11 +177,19 @@ func newAPI(tb testing.TB, definitions ...issuer.Definition) *httpapi.API {
 // ready lets an API issue, and administrators manage some definitions. It keeps answers if there is
 // something that does.
 func ready(api *httpapi.API, issuer *issuer.Issuer, answers ...gate.Answers) {
-	r := &gate.Running{Issuer: issuer, Catalogue: newDefinitions(), Nodes: alone{}, Figures: still{}}
+	r := &gate.Running{Issuer: issuer, Catalogue: newDefinitions(), Nodes: alone{}, Figures: still{}, Workers: newWorkers(func() time.Time { return now }, api.Gate())}
 	if len(answers) > 0 {
 		r.Answers = answers[0]
 	}
 	api.Gate().Ready(r)
+}
+
+// newWorkers returns pools of worker IDs in a store of their own, at a node with that clock.
+func newWorkers(now func() time.Time, g *gate.Gate) *workers.Workers {
+	store := memory.New(now)
+	return workers.New(workers.Options{
+		Documents: store.Documents(), Slots: store.Slots(), Cluster: strings.Repeat("c", 32), Now: now, Stopping: g.Draining, Log: slog.New(slog.DiscardHandler),
+	})
 }
 
 // newRequest reads a request as net/http does, so that a test can send every target that reaches a

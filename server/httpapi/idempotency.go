@@ -133,11 +133,11 @@ func appendReplayed(dst []byte, bizType, lines string, batch, text bool) []byte 
 
 // checkKeyless returns an error for an Idempotency-Key, or a header that somebody takes for one, if
 // the answer is not kept and cannot be made again. If it were ignored, a repeated request would
-// make another secret, or take another number by a drop-in.
+// make another secret, lease another worker ID, or take another number by a drop-in.
 func (l *limits) checkKeyless(c *gin.Context) error {
 	route := c.FullPath()
-	makesSecret := c.Request.Method == http.MethodPost && (route == "/tokens" || route == secretsRoute)
-	if !makesSecret && l.extras.of(c) == nil {
+	makesAnother := c.Request.Method == http.MethodPost && (route == "/tokens" || route == secretsRoute || route == workersRoute)
+	if !makesAnother && l.extras.of(c) == nil {
 		return nil
 	}
 	if len(c.Request.Header["Idempotency-Key"]) > 0 {

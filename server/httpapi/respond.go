@@ -6,6 +6,7 @@ import (
 	"math"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -43,6 +44,13 @@ func write(c *gin.Context, code int, contentType []string, body []byte) {
 	c.Writer.WriteHeader(code)
 	// An error means that the caller has gone. Its numbers are skipped.
 	_, _ = c.Writer.Write(body)
+}
+
+// restartWriteTimeout gives what is written from now on the write timeout of the server.
+func restartWriteTimeout(c *gin.Context) {
+	if server, ok := c.Request.Context().Value(http.ServerContextKey).(*http.Server); ok && server.WriteTimeout > 0 {
+		_ = http.NewResponseController(c.Writer).SetWriteDeadline(time.Now().Add(server.WriteTimeout))
+	}
 }
 
 // appendQuoted appends s as a JSON string without HTML escaping.

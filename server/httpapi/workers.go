@@ -281,6 +281,7 @@ func (w workers) lease(c *gin.Context) error {
 		return err
 	}
 	l, err := pools.Lease(c.Request.Context(), c.Param("pool"), instance, wait)
+	restartWriteTimeout(c) // it may have waited for longer
 	if err != nil {
 		return err
 	}
