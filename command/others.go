@@ -45,7 +45,7 @@ func printToken(w io.Writer, secret string, digest access.Digest) error {
 
   %s
 
-Its SHA-256 is for the configuration. Change name and scopes (issue:<biz type> with * for any characters, read, admin):
+Its SHA-256 is for the configuration. Change name and scopes (issue:<biz type> and lease:<pool> with * for any characters, read, admin):
 
 auth:
   tokens:

@@ -83,7 +83,7 @@ func createToken(env *clitool.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "create NAME --scope SCOPE", Short: "Create a token and show its secret",
 		Long: `Create a token in the store of the service and show its secret, which is stored nowhere. Scopes are
-issue:BIZTYPE, with * for any characters; read; and admin.`,
+issue:BIZTYPE and lease:POOL, with * for any characters; read; and admin.`,
 		Example: `  seqd tokens create till-7 --scope issue:order
   seqd tokens create ops --scope admin,read --expires 2027-12-31T00:00:00Z
   seqd tokens create job --scope 'issue:*' --json | jq -r .secret`,

@@ -45,7 +45,7 @@ var (
 	// §4.
 	citation  = regexp.MustCompile(`DESIGN(?:\.md)?(?: "[^"]*")?(?:[, ]*(?:and |or |to )?§ ?\d+(?:\.\d+)*)+`)
 	paragraph = regexp.MustCompile(`§ ?(\d+(?:\.\d+)*)`)
-	cited     = regexp.MustCompile(`\b(?:U|S|G)\d[a-z]?\b`)
+	cited     = regexp.MustCompile(`\b(?:U|S|G|W)\d[a-z]?\b`)
 	adrNumber = regexp.MustCompile(`\bADRs? (\d+)\b`)
 	quotation = regexp.MustCompile(`\b([A-Z]{3,})(?:\.md)?,?(?: §[\d.]+)?:? "([^"]+)"`)
 	ruleName  = regexp.MustCompile(`\bRule[A-Z]\w+`)

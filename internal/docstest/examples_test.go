@@ -26,7 +26,7 @@ import (
 // configs/seqd.yaml. It sends each line of curl and redis-cli in order and compares the answer.
 func TestExamples(t *testing.T) {
 	root := must.Get(filepath.Abs("../.."))(t)
-	for document, least := range map[string]int{"README.md": 8, "docs/CLIENTS.md": 1, "docs/API.md": 20, "docs/SNOWFLAKE.md": 2} {
+	for document, least := range map[string]int{"README.md": 8, "docs/CLIENTS.md": 1, "docs/API.md": 20, "docs/SNOWFLAKE.md": 2, "docs/WORKERS.md": 5} {
 		t.Run(document, func(t *testing.T) {
 			text := must.Get(os.ReadFile(filepath.Join(root, document)))(t)
 			addr, redisAddr := serve(t, root)
@@ -46,8 +46,10 @@ func TestExamples(t *testing.T) {
 					}
 					return !starting.MatchString(got) || starting.MatchString(e.want)
 				})
-				if in, found := reservation.FindString(e.want), reservation.FindString(got); in != "" && found != "" {
-					ids = strings.NewReplacer(in, found)
+				for _, random := range []*regexp.Regexp{reservation, lease} {
+					if in, found := random.FindString(e.want), random.FindString(got); in != "" && found != "" {
+						ids = strings.NewReplacer(name(in), name(found))
+					}
 				}
 				if !same(strings.TrimPrefix(got, "\ufeff"), ids.Replace(e.want)) { // a terminal does not show the mark
 					t.Errorf("%s\ngot  %s\nwant %s", e.command, got, e.want)
@@ -193,9 +195,17 @@ func shown(answer any) string {
 // made replaces the one in the document.
 var reservation = regexp.MustCompile(`[0-9a-f]{20}\.[0-9]{4}`)
 
+// lease matches the text of a lease, which is random too.
+var lease = regexp.MustCompile(`"lease":"[\w-]+"`)
+
+// name returns the text of a lease alone, and anything else as it is.
+func name(text string) string {
+	return strings.TrimSuffix(strings.TrimPrefix(text, `"lease":"`), `"`)
+}
+
 // passing matches what differs from run to run: request IDs, times, and numbers derived from the
 // time.
-var passing = regexp.MustCompile(`"(requestId|updatedAt|expiresAt|at)":"[^"]*"|"bizType":"user","id":"\d+"}`)
+var passing = regexp.MustCompile(`"(requestId|updatedAt|expiresAt|at|until)":"[^"]*"|"bizType":"user","id":"\d+"}`)
 
 // same compares answers. If an example contains …, the rest is not compared.
 func same(got, want string) bool {

@@ -280,7 +280,8 @@ func rightsOf(scopes []string) (r rights) {
 }
 
 // allow reports whether the token may make a request that needs scope. counter matters for the
-// scopes issue and lease only, and is a pool for lease. An empty scope is allowed to every token, an unknown one to none.
+// scopes issue and lease only, and is a pool for lease. An empty scope is allowed to every token, an
+// unknown one to none.
 func (r *rights) allow(scope, counter string) bool {
 	switch scope {
 	case "":

@@ -45,7 +45,7 @@ func TestNamesOfTokens(t *testing.T) {
 	long := strings.Repeat("a", 64)
 	agree("name", d.Components.Schemas["TokenName"].Pattern, seqd.CheckName, "", "a", "shop", "Till-7", "a.b_c", "7", "-a", "a b", "é", "a/b", long, long+"a")
 	agree("scope", d.Components.Schemas["Scopes"].Items.Pattern, access.CheckScope,
-		"", "read", "admin", "issue:", "issue:*", "issue:order*", "issue:*-7", "issue:7", "issue:a b", "issue:order", "issue:"+long, "issue:"+long+"a", "readx", "xread", "write", "issue")
+		"", "read", "admin", "issue:", "issue:*", "issue:order*", "issue:*-7", "issue:7", "issue:a b", "issue:order", "issue:"+long, "issue:"+long+"a", "lease:shop", "lease:*", "lease:eu.*", "lease:", "lease:a/b", "lease:7", "lease", "lease:"+long, "lease:"+long+"a", "readx", "xread", "write", "issue")
 }
 
 // TestOneThingHasOneName checks that names of biz types and times are called so. Which other names

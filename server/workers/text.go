@@ -18,9 +18,10 @@ import (
 )
 
 // The text of a lease is what the caller gives back to renew or release it: the worker ID, the
-// bounds of the interval, when it was granted, and the token that is on record, under an HMAC (RFC 2104) with a key that
-// is drawn once in the life of the store. So no caller can claim an interval that was not granted,
-// such as one that ends in a year, and nothing is kept for a lease but its slot.
+// bounds of the interval, when it was granted, and the token that is on record, under an HMAC
+// (RFC 2104) with a key that is drawn once in the life of the store. So no caller can claim an
+// interval that was not granted, such as one that ends in a year, and nothing is kept for a lease
+// but its slot.
 
 const (
 	// keyKind is the kind of the one document with the key, and keyName its name.
