@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"net/http"
-	"strings"
 
 	"github.com/gin-gonic/gin"
 
@@ -160,34 +159,6 @@ func changeOf(c *gin.Context, flags ...string) (name string, change admin.Change
 		}
 	}
 	change.DryRun, change.Force = query["dryRun"] == "true", query["force"] == "true"
-	match, err := readIfMatch(c.Request)
-	if err != nil {
-		return "", change, err
-	}
-	none, err := readIfNoneMatch(c.Request)
-	if err == nil && none && match.asks() {
-		err = seqd.Errorf(seqd.CodeInvalidRequest, "If-Match and If-None-Match cannot both be true")
-	}
-	change.Check = func(version int64) error {
-		if !none {
-			return match.check(version)
-		}
-		if version > 0 {
-			return seqd.Errorf(seqd.CodePreconditionFailed, "If-None-Match is *, and there is version %d", version)
-		}
-		return nil
-	}
+	change.Check, err = readCondition(c.Request)
 	return name, change, err
-}
-
-// readIfNoneMatch reads the header If-None-Match. Only * makes sense for a change.
-func readIfNoneMatch(r *http.Request) (none bool, err error) {
-	lines := r.Header["If-None-Match"]
-	if len(lines) == 0 {
-		return false, nil
-	}
-	if len(lines) > 1 || strings.TrimSpace(lines[0]) != "*" {
-		return false, seqd.Errorf(seqd.CodeInvalidRequest, "If-None-Match can only be * here")
-	}
-	return true, nil
 }

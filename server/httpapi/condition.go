@@ -73,6 +73,40 @@ func (m ifMatch) check(revision int64) error {
 	return seqd.Errorf(seqd.CodePreconditionFailed, "If-Match names another version; the present one is %d", revision)
 }
 
+// readCondition reads the headers If-Match and If-None-Match, and returns what checks them for the
+// version that a change finds; 0 means that there is nothing yet.
+func readCondition(r *http.Request) (check func(version int64) error, err error) {
+	match, err := readIfMatch(r)
+	if err != nil {
+		return nil, err
+	}
+	none, err := readIfNoneMatch(r)
+	if err == nil && none && match.asks() {
+		err = seqd.Errorf(seqd.CodeInvalidRequest, "If-Match and If-None-Match cannot both be true")
+	}
+	return func(version int64) error {
+		if !none {
+			return match.check(version)
+		}
+		if version > 0 {
+			return seqd.Errorf(seqd.CodePreconditionFailed, "If-None-Match is *, and there is version %d", version)
+		}
+		return nil
+	}, err
+}
+
+// readIfNoneMatch reads the header If-None-Match. Only * makes sense for a change.
+func readIfNoneMatch(r *http.Request) (none bool, err error) {
+	lines := r.Header["If-None-Match"]
+	if len(lines) == 0 {
+		return false, nil
+	}
+	if len(lines) > 1 || strings.TrimSpace(lines[0]) != "*" {
+		return false, seqd.Errorf(seqd.CodeInvalidRequest, "If-None-Match can only be * here")
+	}
+	return true, nil
+}
+
 // Limits of a page of a list.
 const (
 	usualPage   = 100

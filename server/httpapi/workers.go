@@ -141,7 +141,7 @@ func (w workers) set(c *gin.Context, replace bool) error {
 	if _, err := readQuery(c.Request.URL.RawQuery); err != nil {
 		return err
 	}
-	match, err := readIfMatch(c.Request)
+	check, err := readCondition(c.Request)
 	if err != nil {
 		return err
 	}
@@ -154,7 +154,7 @@ func (w workers) set(c *gin.Context, replace bool) error {
 		if before = p.Revision; before == 0 && !replace {
 			return seqd.Errorf(seqd.CodeUnknownPool, "there is no pool %s of worker IDs", p.Name)
 		}
-		if err := match.check(before); err != nil {
+		if err := check(before); err != nil {
 			return err
 		}
 		if replace {
@@ -228,11 +228,11 @@ func (w workers) delete(c *gin.Context) error {
 	if _, given := values["force"]; given && !ok {
 		return seqd.Errorf(seqd.CodeInvalidRequest, "force is not true or false")
 	}
-	match, err := readIfMatch(c.Request)
+	check, err := readCondition(c.Request)
 	if err != nil {
 		return err
 	}
-	p, err := pools.DeletePool(c.Request.Context(), c.Param("pool"), force, func(p *admin.WorkerPool) error { return match.check(p.Revision) })
+	p, err := pools.DeletePool(c.Request.Context(), c.Param("pool"), force, func(p *admin.WorkerPool) error { return check(p.Revision) })
 	if err != nil {
 		return err
 	}

@@ -85,7 +85,7 @@ func TestPoolsByAPI(t *testing.T) {
 
 	// what two changed at once
 	must.Equal(t, 201, sendJSON(t, api, "PUT", "/worker-pools/mail", `{}`).Code, "a new pool")
-	for header, status := range map[string]int{`If-Match: "2"`: 412, `If-Match: "0"`: 412, `If-Match: 1`: 400} {
+	for header, status := range map[string]int{`If-Match: "2"`: 412, `If-Match: "0"`: 412, `If-Match: 1`: 400, `If-None-Match: *`: 412, `If-None-Match: "1"`: 400} {
 		for _, method := range []string{"PUT", "PATCH", "DELETE"} {
 			body := "{}"
 			if method == "DELETE" {
@@ -97,6 +97,7 @@ func TestPoolsByAPI(t *testing.T) {
 	wantProblem(t, sendJSON(t, api, "PUT", "/worker-pools/other", `{}`, `If-Match: "1"`), 412, seqd.CodePreconditionFailed)
 	must.Equal(t, 200, sendJSON(t, api, "PUT", "/worker-pools/mail", `{}`, `If-Match: "1"`).Code, "the version is right")
 	wantNothing(t, do(t, api, "DELETE", "/worker-pools/mail", `If-Match: "2"`))
+	must.Equal(t, 201, sendJSON(t, api, "PUT", "/worker-pools/mail", `{}`, `If-None-Match: *`).Code, "it is not there")
 }
 
 func TestPoolPages(t *testing.T) {
