@@ -9,6 +9,7 @@ import { before } from "../web/keys.js";
 import { openReservations, totals, totalsInWords } from "../web/account.js";
 import { isScope, namesIn, scopeInWords, whyNotIssue } from "../web/scopes.js";
 import { changesOf } from "../web/token.js";
+import { numbersInWords } from "../web/workers.js";
 
 const account = {
   first: "1", last: "1042", issued: 1036,
@@ -33,6 +34,9 @@ export const tests = {
   "the first biz type is offered to those who may create it": () => {
     const offers = (why) => noBizTypes({ why: () => why }).querySelectorAll("a").length;
     equal([offers(""), offers("Your token lacks the scope admin.")], [1, 0]);
+  },
+  "the numbers of a pool": () => {
+    equal(numbersInWords({ bitsMachine: 10, bitsSequence: 12 }), "1,024 worker IDs, 4,096 numbers a millisecond each");
   },
   "the nodes of audit lines": () => {
     const by = (nodeId, host, node) => ({ nodeId, host, node });
@@ -112,17 +116,20 @@ export const tests = {
     equal(open.map((one) => [one.id, one.count, one.gaps.length]), [["soon", 1, 1], ["late", 5, 2]]);
   },
   "scopes are checked as the service checks them": () => {
-    for (const good of ["admin", "read", "issue:*", "issue:order*", "issue:ticket/tenant-42", "issue:*/eu-*", "issue:a"]) {
+    for (const good of ["admin", "read", "issue:*", "issue:order*", "issue:ticket/tenant-42", "issue:*/eu-*", "issue:a",
+      "lease:*", "lease:shop"]) {
       ok(isScope(good), good);
     }
     for (const bad of ["", "Admin", "issue", "issue:", "issue:1a", "issue:a b", "issue:a/", "issue:a/-b", "issue:a/b/c",
-      "issue:<b>", `issue:${"a".repeat(65)}`]) {
+      "lease", "lease:", "lease:a/b", "lease:7", "issue:<b>", `issue:${"a".repeat(65)}`]) {
       ok(!isScope(bad), bad);
     }
   },
   "scopes in words": () => {
     equal(namesIn(["issue:order", "read", "issue:o*", "issue:ticket/t-1", "issue:order/a"]), ["order", "ticket"]);
     equal(scopeInWords("issue:*"), "Take and reserve numbers of every biz type, with all its keys.");
+    equal(scopeInWords("lease:shop"), "Lease worker IDs of the pool shop.");
+    equal(scopeInWords("lease:shop-*"), "Lease worker IDs of the pools whose names fit shop-*.");
     equal(scopeInWords("issue:ticket/t-1"), "Take and reserve numbers of ticket, but only of the key t-1.");
     match(scopeInWords("issue:order*/eu-*"), /whose name fits order\*, but only of the keys that fit eu-\*/);
   },
@@ -137,6 +144,10 @@ export const tests = {
     says({ version: 7 }, "Change biz type order: version 7");
     says({ method: "PUT", status: 201, version: 1 }, "Create biz type order");
     says({ method: "DELETE", status: 204 }, "Delete biz type order");
+    says({ method: "PUT", path: "/worker-pools/shop", target: "shop", status: 201, version: 1 }, "Create pool shop");
+    says({ method: "PUT", path: "/worker-pools/shop", target: "shop", version: 2 }, "Change pool shop: version 2");
+    says({ method: "DELETE", path: "/worker-pools/shop", target: "shop", query: "force=true", version: 2 },
+      "Delete pool shop: version 2, with force");
     says({ query: "dryRun=true" }, "Change biz type order: only a dry run");
     says({ query: "force=true", version: 8 }, "Change biz type order: version 8, with force");
     says({ status: 403 }, "Change biz type order: refused with status 403");

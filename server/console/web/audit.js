@@ -19,6 +19,9 @@ const verbs = {
   "DELETE /tokens/*": "Delete token",
   "POST /tokens/*/secrets": "Add a secret to token",
   "DELETE /tokens/*/secrets/*": "Revoke a secret of token",
+  "PUT /worker-pools/*": "Change pool",
+  "PATCH /worker-pools/*": "Change pool",
+  "DELETE /worker-pools/*": "Delete pool",
   "POST /console/session": "Sign in",
   "DELETE /console/session": "Sign out",
 };
@@ -26,8 +29,8 @@ const verbs = {
 /** Says what an audit line records, as in "Change biz type order: version 7". */
 export const auditInWords = ({ method, path, query = "", target, status, version }) => {
   const sent = `${method} ${path}`;
-  const verb = method === "PUT" && status === 201 ? "Create biz type"
-    : verbs[sent.replace(/(\/biz-types|\/tokens|\/secrets)\/[^/]*/g, "$1/*")] ?? sent;
+  const known = verbs[sent.replace(/(\/biz-types|\/tokens|\/secrets|\/worker-pools)\/[^/]*/g, "$1/*")] ?? sent;
+  const verb = method === "PUT" && status === 201 ? known.replace("Change", "Create") : known;
   const notes = [
     version > 1 && `version ${version}`,
     /\bforce=true\b/.test(query) && "with force",

@@ -7,6 +7,8 @@ const routes = [
   ["biz-types", (parts) => parts.length === 2 && parts[1] === "edit", () => import("./editor.js")],
   ["biz-types", (parts) => parts.length >= 1, () => import("./biztype.js")],
   ["new", (parts) => parts.length === 0, () => import("./editor.js")],
+  ["workers", (parts) => parts.length <= 1 || (parts.length === 2 && parts[1] === "edit"),
+    () => import("./workers.js")],
   ["access", () => true, () => import("./access.js")],
 ];
 

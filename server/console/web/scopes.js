@@ -6,7 +6,7 @@ import { link } from "./routes.js";
 import { matches } from "./session.js";
 import { button, field, notice } from "./ui.js";
 
-const form = /^(admin|read|issue:([A-Za-z*][\w.*-]{0,63})(\/([A-Za-z0-9*][\w.*-]{0,63}))?)$/;
+const form = /^(admin|read|issue:([A-Za-z*][\w.*-]{0,63})(\/([A-Za-z0-9*][\w.*-]{0,63}))?|lease:([A-Za-z*][\w.*-]{0,63}))$/;
 
 /** Returns whether a text is a scope. */
 export const isScope = (text) => form.test(text);
@@ -19,7 +19,8 @@ const whole = {
 /** Says what a scope allows. */
 export const scopeInWords = (scope) => {
   if (whole[scope]) return whole[scope];
-  const [, , name, , key] = form.exec(scope) ?? [];
+  const [, , name, , key, pool] = form.exec(scope) ?? [];
+  if (pool) return `Lease worker IDs of ${pool.includes("*") ? "the pools whose names fit" : "the pool"} ${pool}.`;
   if (!name) return "Nothing that this console knows.";
   const of = name === "*" ? "every biz type"
     : name.includes("*") ? `each biz type whose name fits ${name}` : name;
@@ -54,11 +55,12 @@ export const onlyNumbers = (ctx) => {
 /** Returns what builds a scope of numbers: {element, pending()}. add gets it. */
 const builder = (add) => {
   const name = plain("Take numbers of", "scope-biz-type", {
-    hint: "biz type", help: "Such as order, order* or *.",
+    hint: "biz type", help: "Such as order, order* or *. For worker IDs of a pool: lease:shop.",
   });
   const key = plain("Key", "scope-key", { hint: "optional", help: "For this key only." });
   const go = () => {
-    const scope = `issue:${name.value()}${key.value() && `/${key.value()}`}`;
+    const what = name.value().startsWith("lease:") ? "" : "issue:";
+    const scope = `${what}${name.value()}${key.value() && `/${key.value()}`}`;
     const good = isScope(scope);
     name.problem(good ? "" : "Biz types and keys have at most 64 letters, digits and . _ - *, and "
       + "begin with a letter or *, keys also with a digit.");
