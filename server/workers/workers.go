@@ -180,16 +180,37 @@ func (w *Workers) fit(ctx context.Context, p admin.WorkerPool) error {
 			return seqd.Errorf(seqd.CodeConflict, "worker IDs of the pool %s were leased for numbers with %s: epoch, bitsMachine and bitsSequence cannot change any more; "+
 				"make a pool with another name", p.Name, t.Set.Layout)
 		}
-		next := *t.Set
-		next.Layout = layout(p)
-		made, err := w.opts.Slots.Swap(ctx, registry(p.Name), persist.SlotSwap{OldSet: t.Set, NewSet: &next, Source: t.Source})
+		made, err := w.relay(ctx, p.Name, t, layout(p))
 		if err != nil {
-			return failure(err)
+			return err
 		}
-		if made {
-			return nil
+		if !made {
+			continue
+		}
+		// A worker ID may have been leased after the registry was read. None is from now on.
+		for back := false; !back; {
+			now, err := w.opts.Slots.Look(ctx, registry(p.Name))
+			if err != nil {
+				return failure(err)
+			}
+			if len(now.Slots) == 0 {
+				return nil
+			}
+			if back, err = w.relay(ctx, p.Name, now, t.Set.Layout); err != nil {
+				return err
+			}
 		}
 	}
+}
+
+// relay gives a registry another layout, if it is still as it was seen, and reports whether it did.
+func (w *Workers) relay(ctx context.Context, pool string, t persist.SlotTable, layout string) (made bool, err error) {
+	next := *t.Set
+	next.Layout = layout
+	if made, err = w.opts.Slots.Swap(ctx, registry(pool), persist.SlotSwap{OldSet: t.Set, NewSet: &next, Source: t.Source}); err != nil {
+		err = failure(err)
+	}
+	return made, err
 }
 
 // room returns an error if there are as many pools as possible.

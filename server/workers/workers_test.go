@@ -270,6 +270,33 @@ func TestPools(t *testing.T) {
 	wants(t, must.Err(w.Pool(t.Context(), "newer")), seqd.CodeConflict, "format 2")
 }
 
+// between does something after a registry was read, once.
+type between struct {
+	persist.SlotStore
+	do func()
+}
+
+func (b *between) Look(ctx context.Context, registry string, ids ...int64) (persist.SlotTable, error) {
+	t, err := b.SlotStore.Look(ctx, registry, ids...)
+	if do := b.do; do != nil {
+		b.do = nil
+		do()
+	}
+	return t, err
+}
+
+// A worker ID that is leased while the layout of a new pool changes keeps the layout.
+func TestLayoutChangesDuringLease(t *testing.T) {
+	store := memory.New(time.Now)
+	w, other := node(store, 0), node(store, 0)
+	pool(t, w, "shop", 2, time.Minute)
+	slots := &between{SlotStore: store.Slots(), do: func() { must.Get(other.Lease(t.Context(), "shop", "one", 0))(t) }}
+	w.opts.Slots = slots
+	wants(t, must.Err(w.SetPool(t.Context(), "shop", func(p *admin.WorkerPool) error { p.BitsMachine = 3; return nil })), seqd.CodeConflict, "another name")
+	must.Equal(t, 2, must.Get(w.Pool(t.Context(), "shop"))(t).BitsMachine, "the pool")
+	must.Get(other.Lease(t.Context(), "shop", "two", 0))(t)
+}
+
 // W1: whatever the clocks of nodes and programs, pauses and lost answers, no two programs may use the
 // same time of the same worker ID.
 func TestRandomPrograms(t *testing.T) {
