@@ -66,9 +66,9 @@ func TestPoolsByAPI(t *testing.T) {
 	wantProblem(t, sendJSON(t, api, "PATCH", "/worker-pools/shop", `{}`), 404, seqd.CodeUnknownPool)
 	wantProblem(t, do(t, api, "DELETE", "/worker-pools/shop"), 404, seqd.CodeUnknownPool)
 
-	want(sendJSON(t, api, "PUT", "/worker-pools/shop", `{}`), 201, `"1"`, pool(10, "30s", 1)+"}")
-	want(sendJSON(t, api, "PUT", "/worker-pools/shop", `{"bitsMachine":2,"ttl":"1m30s"}`), 200, `"2"`, pool(2, "1m30s", 2)+"}")
-	want(sendJSON(t, api, "PATCH", "/worker-pools/shop", `{"bitsMachine":1}`), 200, `"3"`, pool(1, "1m30s", 3)+"}")
+	want(sendJSON(t, api, "PUT", "/worker-pools/shop", `{"bitsMachine":1}`), 201, `"1"`, pool(1, "30s", 1)+"}")
+	want(sendJSON(t, api, "PUT", "/worker-pools/shop", `{"bitsMachine":1,"ttl":"1m"}`), 200, `"2"`, pool(1, "1m", 2)+"}")
+	want(sendJSON(t, api, "PATCH", "/worker-pools/shop", `{"ttl":"1m30s"}`), 200, `"3"`, pool(1, "1m30s", 3)+"}")
 	want(sendJSON(t, api, "PUT", "/worker-pools/shop", `{"bitsMachine":1}`), 200, `"4"`, pool(1, "30s", 4)+"}")
 	want(do(t, api, "GET", "/worker-pools/shop"), 200, `"4"`, pool(1, "30s", 4)+`,"held":0,"free":2,"standingBy":0}`)
 	wantJSON(t, do(t, api, "GET", "/worker-pools"), 200, `{"pools":[`+pool(1, "30s", 4)+"}]}")

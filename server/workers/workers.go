@@ -165,52 +165,18 @@ func (w *Workers) SetPool(ctx context.Context, name string, edit func(*admin.Wor
 	}
 }
 
-// fit lets the registry of a pool have the layout of its numbers, or returns an error if worker IDs
-// were leased for others.
+// fit returns an error if a pool of this name was made for other numbers: worker IDs may have been
+// leased for them.
 func (w *Workers) fit(ctx context.Context, p admin.WorkerPool) error {
-	for {
-		t, err := w.opts.Slots.Look(ctx, registry(p.Name))
-		if err != nil {
-			return failure(err)
-		}
-		if t.Set == nil || t.Set.Layout == layout(p) {
-			return nil
-		}
-		if len(t.Slots) > 0 {
-			return seqd.Errorf(seqd.CodeConflict, "worker IDs of the pool %s were leased for numbers with %s: epoch, bitsMachine and bitsSequence cannot change any more; "+
-				"make a pool with another name", p.Name, t.Set.Layout)
-		}
-		made, err := w.relay(ctx, p.Name, t, layout(p))
-		if err != nil {
-			return err
-		}
-		if !made {
-			continue
-		}
-		// A worker ID may have been leased after the registry was read. None is from now on.
-		for back := false; !back; {
-			now, err := w.opts.Slots.Look(ctx, registry(p.Name))
-			if err != nil {
-				return failure(err)
-			}
-			if len(now.Slots) == 0 {
-				return nil
-			}
-			if back, err = w.relay(ctx, p.Name, now, t.Set.Layout); err != nil {
-				return err
-			}
-		}
+	t, err := w.opts.Slots.Look(ctx, registry(p.Name), 0) // the bootstrap part is enough
+	if err != nil {
+		return failure(err)
 	}
-}
-
-// relay gives a registry another layout, if it is still as it was seen, and reports whether it did.
-func (w *Workers) relay(ctx context.Context, pool string, t persist.SlotTable, layout string) (made bool, err error) {
-	next := *t.Set
-	next.Layout = layout
-	if made, err = w.opts.Slots.Swap(ctx, registry(pool), persist.SlotSwap{OldSet: t.Set, NewSet: &next, Source: t.Source}); err != nil {
-		err = failure(err)
+	if t.Set == nil || t.Set.Layout == layout(p) {
+		return nil
 	}
-	return made, err
+	return seqd.Errorf(seqd.CodeConflict, "the pool %s was made for numbers with %s: epoch, bitsMachine and bitsSequence cannot change any more; "+
+		"make a pool with another name", p.Name, t.Set.Layout)
 }
 
 // room returns an error if there are as many pools as possible.

@@ -116,7 +116,7 @@ const deletePool = (pool, ctx) => {
 
 /** Returns the form of a pool, or of a new one if pool is null. */
 const poolForm = (pool, ctx) => {
-  const fixed = "It cannot change any more once a worker ID was leased.";
+  const fixed = "It cannot change once the pool is made.";
   const value = pool ?? { bitsMachine: 10, bitsSequence: 12, epoch: "2025-01-01T00:00:00.000Z", ttl: "30s" };
   const bits = (label, name, help) => plain(label, name, {
     required: true, type: "number", min: 1, value: value[name], help: `${help} ${fixed}`,
