@@ -19,7 +19,7 @@ func (c *checker) workers(url string) {
 	c.on(url, call{op: patch, target: shop, headers: []string{jsonBody}, body: `{}`, status: 404, code: "unknown_pool"})
 	c.on(url, call{op: put, target: shop, headers: []string{jsonBody}, body: `{"bitsMachine": 0}`, status: 400, code: "invalid_request", wrong: true})
 	c.on(url, call{op: put, target: shop, headers: []string{"Content-Type: text/plain"}, body: `{}`, status: 415, code: "unsupported_media_type", wrong: true})
-	c.on(url, call{op: put, target: shop, headers: []string{jsonBody}, body: `{}`, status: 201})
+	c.on(url, call{op: put, target: shop, headers: []string{jsonBody}, body: `{"bitsMachine": 1, "bitsSequence": 12, "epoch": "2026-01-01T00:00:00Z", "ttl": "1m"}`, status: 201})
 	c.on(url, call{op: put, target: shop, headers: []string{jsonBody}, body: `{"bitsMachine": 1, "bitsSequence": 12, "epoch": "2026-01-01T00:00:00Z", "ttl": "1m"}`, status: 200})
 	c.on(url, call{op: patch, target: shop, headers: []string{patchBody, badTag}, body: `{"ttl": "1m"}`, status: 412, code: "precondition_failed"})
 	c.on(url, call{op: patch, target: shop, headers: []string{patchBody}, body: `{"ttl": "10m"}`, status: 200})
