@@ -16,7 +16,11 @@
 //	r, err := c.Reserve(ctx, "invoice", client.ReserveOptions{TTL: time.Minute}) // of a gapless one
 //	err = r.Confirm(ctx)                     // or r.Release(ctx)
 //
-// IDs are text. Keep them as text.
+//	s, err := c.Snowflake("shop", client.SnowflakeOptions{}) // IDs made in this process
+//	defer s.Close(ctx)
+//	number, err := s.Next(ctx)               // never by the network
+//
+// IDs of the service are text. Keep them as text.
 //
 // # Nodes
 //
@@ -39,6 +43,8 @@
 //   - Next, NextN, AppendText and buffers: always. If an answer was lost, its numbers are skipped.
 //     No number is given out twice.
 //   - The same with [IdempotencyKey]: always, and without a gap.
+//   - LeaseWorker, Renew and Release of a lease, and Snowflake: always. If the answer to LeaseWorker was
+//     lost, a worker ID stays held until its lease ends.
 //   - Reserve: always, with a key of its own. Confirm, Release, Reservation, Parse: always, because
 //     twice is the same as once.
 //   - [Client.Do] and package admin: GET always; a change only if it was certainly not made, because
@@ -47,7 +53,8 @@
 //
 // # Buffers
 //
-// A [Buffer] hands out IDs that it fetched earlier. So a program that uses one accepts three things:
+// A [Buffer] hands out IDs that it fetched earlier. So a program that uses one accepts three
+// things:
 //
 //   - Some IDs are skipped: those in hand when the program ends or calls Close, those older than
 //     MaxAge, and those of an answer that was lost. Nobody ever gets them.
@@ -60,12 +67,27 @@
 //
 // A program that needs today's date in every ID, or one order over all programs, uses Next.
 //
+// # IDs made in the process
+//
+// A [Snowflake] leases a worker ID of a pool, and makes IDs of the time, a sequence and this worker
+// ID. A lease is an interval of times that the service grants once. The Snowflake checks it for the
+// very time that goes into an ID, so no two programs make the same ID: not after a pause of one of
+// them, not with wrong clocks, not if the network or the service is away. Then there are no IDs
+// once the lease has ended.
+//
+// A program with a library of its own, which takes only a worker ID, gets less from
+// [Client.LeaseWorker]. It does not share the worker ID with another program as long as both run,
+// and if it begins after WorkerLease.After, it repeats no ID of an earlier one. But it cannot check
+// the interval for each ID. So one that is paused, for instance with its virtual machine, can make
+// some after its lease has ended, when the worker ID is somebody else's, and so can one whose clock
+// is set back. If the library takes a function for the time, let that function check the interval.
+//
 // # Errors
 //
 // Errors of calls are of type [*Error]. Branch on the code: errors.Is(err, client.ErrExhausted). If
 // the context ended, errors.Is(err, context.DeadlineExceeded) or context.Canceled holds as well.
 //
-// An answer is used as a whole or not at all. It must have exactly the IDs that were asked for, none
-// of them twice, and belong to the request: a proxy's page, a cut answer or one out of a cache is an
-// error, because using its numbers could give a number to two callers.
+// An answer is used as a whole or not at all. It must have exactly the IDs that were asked for,
+// none of them twice, and belong to the request: a proxy's page, a cut answer or one out of a cache
+// is an error, because using its numbers could give a number to two callers.
 package client

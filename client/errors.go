@@ -74,7 +74,7 @@ const (
 	// ErrBadAnswer is for an answer that is not one of the service to this request: a proxy's page,
 	// an answer out of a cache, a wrong number of IDs, an ID twice. None of its numbers is used.
 	ErrBadAnswer Code = "bad_answer"
-	// ErrClosed is for a [Buffer] that was closed.
+	// ErrClosed is for a [Buffer] or a [Snowflake] that was closed.
 	ErrClosed Code = "closed"
 )
 
@@ -158,7 +158,8 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // Temporary reports whether the same call may succeed later.
 func (e *Error) Temporary() bool {
-	return e.Code == ErrUnreachable || e.Status == http.StatusTooManyRequests || e.gateway()
+	local := e.Status == 0 && (e.Code == ErrNoMachineID || e.Code == ErrClockRollback || e.Code == ErrTimeout) // of a Snowflake
+	return local || e.Code == ErrUnreachable || e.Status == http.StatusTooManyRequests || e.gateway()
 }
 
 // gateway reports whether the node, or a proxy before it, cannot answer now.

@@ -190,6 +190,26 @@ func ExampleConfig_observe() {
 	// Output: 2 1
 }
 
+// IDs are made in this process, with a worker ID that no other program has.
+func ExampleClient_Snowflake() {
+	c, err := client.New(client.Config{Addrs: []string{"http://localhost:8080"}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx := context.Background()
+	s, err := c.Snowflake("shop", client.SnowflakeOptions{Instance: "shop.8080.10.0.0.7"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer s.Close(ctx)
+	id, err := s.Next(ctx)
+	if errors.Is(err, client.ErrNoMachineID) {
+		log.Print("try again in a moment: ", err)
+		return
+	}
+	fmt.Println(id)
+}
+
 // A reservation is confirmed together with what uses its number, or released.
 func ExampleClient_Reserve() {
 	c, err := client.New(client.Config{Addrs: []string{"http://localhost:8080"}})

@@ -108,6 +108,8 @@ type call struct {
 	repeat  bool // it may be sent again if its outcome is unknown
 	also    []int
 	limit   int64
+	// timeout is how long a request to one node may take; 0 means the client's.
+	timeout time.Duration
 	// dst is what the body of the answer is appended to; nil for a buffer that is used again.
 	dst []byte
 	// decode uses the answer. It must not keep the body, except if dst is set.
@@ -271,6 +273,9 @@ var userAgent = []string{"seqd-client-go"}
 // timeoutOf returns how long a request to one node may take.
 func (c *Client) timeoutOf(r *call) time.Duration {
 	const usual = 10_000 // IDs
+	if r.timeout > 0 {
+		return r.timeout
+	}
 	if r.count <= usual {
 		return c.timeout
 	}
@@ -287,7 +292,8 @@ func (c *Client) noAnswer(ctx, timed context.Context, a *answer, err error) *Err
 			c.distrust()
 		}
 	case timed.Err() != nil:
-		e.Detail, e.Err = "no whole answer within "+c.timeout.String(), nil
+		deadline, _ := timed.Deadline()
+		e.Detail, e.Err = "no whole answer within "+deadline.Sub(a.began).Round(time.Millisecond).String(), nil
 		c.distrust()
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		e.Detail = "the answer was cut off"

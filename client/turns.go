@@ -132,9 +132,11 @@ func (t *turns) failed(i int, e *Error) {
 }
 
 // backoff returns how long to leave a node alone after an error.
-func (t *turns) backoff(i int, e *Error) time.Duration {
-	usual := min(firstBackoff<<min(t.failures[i], 10), longestBackoff)
-	return max(e.RetryAfter, jitter(usual))
+func (t *turns) backoff(i int, e *Error) time.Duration { return backoff(t.failures[i], e) }
+
+// backoff returns how long to wait after an error that some others came before.
+func backoff(before int, e *Error) time.Duration {
+	return max(e.RetryAfter, jitter(min(firstBackoff<<min(before, 10), longestBackoff)))
 }
 
 // worked notes that a node answered. The client stays with it.

@@ -66,6 +66,7 @@ func TestRequests(t *testing.T) {
 	secret := `{"id":"a2","createdAt":"2026-11-23T00:00:00Z","secret":"s"}`
 	account := `{"bizType":"invoice","key":"t-1","period":"2026","first":"1","last":"9","issued":5,"gaps":[
 		{"from":"7","to":"8","state":"void","reason":"r","caller":"b","at":"2026-11-23T00:00:00Z"},{"from":"9","to":"9","state":"reserved","reservation":"r1","expiresAt":"2026-11-23T00:00:00Z"}],"next":"9"}`
+	pool := `{"pool":"shop","bitsMachine":10,"bitsSequence":12,"epoch":"2025-01-01T00:00:00Z","ttl":"30s","version":1,"updatedAt":"2026-11-23T00:00:00Z","held":1,"free":1023,"standingBy":2,"holders":[{"workerId":7,"instance":"shop.1","until":"2026-11-23T00:00:30Z"}]}`
 	year := time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)
 	for _, test := range []struct {
 		name   string
@@ -124,6 +125,21 @@ func TestRequests(t *testing.T) {
 		{"made", 200, `{"secrets":[` + made + `]}`, func(a *admin.Admin) (any, error) { return a.Made(ctx, admin.Nobody) }, "GET /tokens/~/made ", "[" + made + "]"},
 		{"revoke made", 200, `{"secrets":[` + made + `]}`, func(a *admin.Admin) (any, error) { return a.RevokeMade(ctx, "boss") }, "DELETE /tokens/boss/made ", "[" + made + "]"},
 		{"delete token", 204, "", func(a *admin.Admin) (any, error) { return nil, a.DeleteToken(ctx, "shop", 0) }, "DELETE /tokens/shop ", "null"},
+		{"list pools", 200, `{"pools":[` + pool + `],"next":"shop"}`, func(a *admin.Admin) (any, error) {
+			list, next, err := a.WorkerPools(ctx, admin.Page{After: "a", Limit: 1})
+			return []any{list, next}, err
+		}, "GET /worker-pools?after=a&limit=1 ", `[[` + pool + `],"shop"]`},
+		{"get pool", 200, pool, func(a *admin.Admin) (any, error) { return a.WorkerPool(ctx, "shop") }, "GET /worker-pools/shop ", pool},
+		{"put pool", 201, pool, func(a *admin.Admin) (any, error) {
+			_, created, err := a.PutWorkerPool(ctx, "shop", []byte("{}"), admin.Change{IfNoneMatch: true})
+			return created, err
+		}, "PUT /worker-pools/shop Content-Type=application/json If-None-Match=* {}", "true"},
+		{"patch pool", 200, pool, func(a *admin.Admin) (any, error) {
+			return a.PatchWorkerPool(ctx, "shop", []byte(`{"ttl":"1m"}`), admin.Change{IfMatch: 1})
+		}, `PATCH /worker-pools/shop Content-Type=application/json If-Match="1" {"ttl":"1m"}`, pool},
+		{"delete pool", 204, "", func(a *admin.Admin) (any, error) {
+			return nil, a.DeleteWorkerPool(ctx, "shop", admin.Change{IfMatch: 1})
+		}, `DELETE /worker-pools/shop If-Match="1" `, "null"},
 		{"void", 204, "", func(a *admin.Admin) (any, error) {
 			return nil, a.Void(ctx, "invoice", admin.Void{ID: "INV-7", Reason: "typed wrong", Counter: admin.Counter{Key: "t-1", Period: "2026"}})
 		}, `POST /biz-types/invoice/voids?key=t-1&period=2026 Content-Type=application/json {"id":"INV-7","reason":"typed wrong"}`, "null"},
@@ -191,7 +207,7 @@ func sameJSON(t *testing.T, a, b string) bool {
 func TestWrongAnswers(t *testing.T) {
 	ctx := context.Background()
 	for _, node := range []answered{
-		{200, "text/html", "<html>", ""}, {200, "", "{", ""}, {200, "", "", ""}, {200, "", "{}", ""}, {200, "", "null", ""}, {200, "", `{"bizTypes":null,"tokens":null,"nodes":null}`, ""}, {302, "", "{}", ""},
+		{200, "text/html", "<html>", ""}, {200, "", "{", ""}, {200, "", "", ""}, {200, "", "{}", ""}, {200, "", "null", ""}, {200, "", `{"bizTypes":null,"tokens":null,"nodes":null,"pools":null}`, ""}, {302, "", "{}", ""},
 	} {
 		a := dial(t, &node)
 		_, _, list := a.BizTypes(ctx, admin.Page{})
@@ -199,8 +215,9 @@ func TestWrongAnswers(t *testing.T) {
 		_, _, lines := a.Audit(ctx, admin.Page{})
 		_, settings := a.Settings(ctx)
 		_, _, nodes := a.Nodes(ctx)
+		_, _, pools := a.WorkerPools(ctx, admin.Page{})
 		_, ready := a.Ready(ctx)
-		for what, err := range map[string]error{"biz types": list, "tokens": tokens, "audit": lines, "settings": settings, "nodes": nodes, "ready": ready} {
+		for what, err := range map[string]error{"biz types": list, "tokens": tokens, "audit": lines, "settings": settings, "nodes": nodes, "pools": pools, "ready": ready} {
 			if !errors.Is(err, client.ErrBadAnswer) {
 				t.Errorf("%+v: %s: got %v", node, what, err)
 			}
