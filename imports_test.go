@@ -321,7 +321,7 @@ var rules = map[string]rule{
 
 	// Programs and examples.
 	"command": {
-		may: "client command/clitool command/generate command/imports command/remote command/top " +
+		may: "client command/clitool command/generate command/imports command/lease command/remote command/top " +
 			"internal/gcpace internal/version server server/access server/config server/doctor server/ops",
 		why: "flags, signals and sub-commands; the program imports its plugins and strategies",
 	},
@@ -337,6 +337,10 @@ var rules = map[string]rule{
 		may: ". client client/admin command/clitool internal/folder",
 		why: "a client of the service knows the service by its API only, and which names and numbers " +
 			"the domain allows",
+	},
+	"command/lease": {
+		may: "client command/clitool",
+		why: "a client of the service knows the service by its API only",
 	},
 	"command/remote": {
 		may: "client client/admin command/clitool internal/sheet",

@@ -76,11 +76,12 @@
 // once the lease has ended.
 //
 // A program with a library of its own, which takes only a worker ID, gets less from
-// [Client.LeaseWorker]. It does not share the worker ID with another program as long as both run,
-// and if it begins after WorkerLease.After, it repeats no ID of an earlier one. But it cannot check
-// the interval for each ID. So one that is paused, for instance with its virtual machine, can make
-// some after its lease has ended, when the worker ID is somebody else's, and so can one whose clock
-// is set back. If the library takes a function for the time, let that function check the interval.
+// [Client.LeaseWorker] or the command seqd lease. It does not share the worker ID with another
+// program as long as both run, and if it begins after WorkerLease.After, it repeats no ID of an
+// earlier one. But it cannot check the interval for each ID. So one that is paused, for instance
+// with its virtual machine, can make some after its lease has ended, when the worker ID is somebody
+// else's, and so can one whose clock is set back. If the library takes a function for the time, let
+// that function check the interval.
 //
 // # Errors
 //

@@ -86,7 +86,7 @@ func signalled() (stopped, hurried context.Context) {
 		<-signals
 		stop()
 		<-signals
-		signal.Reset(os.Interrupt, syscall.SIGTERM)
+		signal.Stop(signals) // a command can have its own handler
 		hurry()
 	}()
 	return stopped, hurried

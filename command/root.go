@@ -9,6 +9,7 @@ import (
 	"github.com/seqd/seqd/command/clitool"
 	"github.com/seqd/seqd/command/generate"
 	"github.com/seqd/seqd/command/imports"
+	"github.com/seqd/seqd/command/lease"
 	"github.com/seqd/seqd/command/remote"
 	"github.com/seqd/seqd/command/top"
 )
@@ -24,7 +25,8 @@ need no configuration: --addr or SEQD_CLIENT_ADDR says where it is.
 With --json a command that fails prints {"error": "..."}; "problems" names the keys of a wrong
 configuration.
 
-Exit codes: 0 done; 1 failed; 78 a mistake in the configuration or on the command line (EX_CONFIG).`
+Exit codes: 0 done; 1 failed; 78 a mistake in the configuration or on the command line (EX_CONFIG).
+seqd lease has others.`
 
 // newLine makes the tree of commands for one command line.
 func newLine(p *program, env *clitool.Env) *line {
@@ -61,7 +63,7 @@ func newLine(p *program, env *clitool.Env) *line {
 			s.raise(env), s.restored(env), s.failover(env), s.compact(env),
 		},
 		remote.Commands(env),
-		[]*cobra.Command{generate.New(env), imports.New(env), top.New(env)},
+		[]*cobra.Command{generate.New(env), imports.New(env), lease.New(env), top.New(env)},
 		others(p, s, env),
 	)
 	l.root.AddCommand(commands...)

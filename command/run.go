@@ -34,11 +34,11 @@ func (p *program) run(ctx context.Context, args []string, out, errs io.Writer) i
 			return ExitOK // the reader has seen enough, as head has
 		}
 	}
-	switch {
-	case err == nil:
+	if err == nil {
 		return ExitOK
-	case errors.Is(err, clitool.ErrSaid):
-		return ExitFailed
+	}
+	if code, said := errors.AsType[clitool.Exit](err); said {
+		return int(code)
 	}
 	err = env.Explain(err)
 	if (env.JSON || slices.Contains(args, "--json")) && !stdout.written {

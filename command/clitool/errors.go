@@ -9,9 +9,15 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// ErrSaid is returned by a command that has failed and has said why: the exit code is 1, and
+// Exit is returned by a command that has said what there is to say: it is the exit code, and
 // nothing is added.
-var ErrSaid = errors.New("the command has failed, and has said why")
+type Exit int
+
+// Error implements [error].
+func (e Exit) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
+
+// ErrSaid is returned by a command that has failed and has said why.
+const ErrSaid = Exit(1)
 
 // ErrUsage is wrapped by every error about a mistake on the command line or in the configuration:
 // the exit code is 78. Any other error of a command is a failure: the exit code is 1.
