@@ -108,7 +108,7 @@ func (m *maker) failed(e *Error, now time.Duration) {
 	m.due = now + backoff(m.failures, e)
 	m.failures++
 	m.why = e
-	if m.lease != nil && (e.Code == codeLeaseLost || now >= m.ends) {
+	if m.lease != nil && (e.Code == ErrLeaseLost || now >= m.ends) {
 		m.lease, m.until, m.due = nil, 0, now // other programs may hold the worker ID
 	}
 }

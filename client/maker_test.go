@@ -143,10 +143,10 @@ func TestMakerRenews(t *testing.T) {
 func TestMakerLoses(t *testing.T) {
 	var m maker
 	m.granted(leaseOf(3, 0, 30_000), 0)
-	m.failed(&Error{Code: codeLeaseLost, Status: 409, RetryAfter: time.Hour}, time.Second)
+	m.failed(&Error{Code: ErrLeaseLost, Status: 409, RetryAfter: time.Hour}, time.Second)
 	m.refuses(t, 10, ErrNoMachineID, "lease_lost", 0)
 	m.asks(t, time.Second, 0, false, 0, 0)
-	if _, _, err := m.take(noon + 10); !errors.Is(err, codeLeaseLost) {
+	if _, _, err := m.take(noon + 10); !errors.Is(err, ErrLeaseLost) {
 		t.Errorf("%v hides its cause", err)
 	}
 }
@@ -198,7 +198,7 @@ func (g *grantor) answer(i int) *WorkerLease {
 func (g *grantor) renew(l *WorkerLease, now int64) (*WorkerLease, *Error) {
 	s := &g.slots[l.WorkerID]
 	if s.token != l.Lease || s.until < now {
-		return nil, &Error{Code: codeLeaseLost, Status: 409}
+		return nil, &Error{Code: ErrLeaseLost, Status: 409}
 	}
 	s.until = max(s.until, now+g.ttl)
 	return g.answer(int(l.WorkerID)), nil

@@ -76,7 +76,7 @@ func (p *pool) answer(r *http.Request, body []byte) *http.Response {
 	default:
 		var last struct{ Last time.Time }
 		if json.Unmarshal(body, &last) != nil || p.g.slots[0].token != token {
-			return problem(409, string(codeLeaseLost))
+			return problem(409, string(ErrLeaseLost))
 		}
 		p.g.release(of, last.Last.UnixMilli())
 		return respond(204, "", "")

@@ -12,9 +12,6 @@ import (
 	"time"
 )
 
-// codeLeaseLost is the refusal to renew or release a lease that has ended.
-const codeLeaseLost Code = "lease_lost"
-
 // timeForm is how the service writes times.
 const timeForm = "2006-01-02T15:04:05.000Z"
 
@@ -95,7 +92,7 @@ func (l *WorkerLease) Release(ctx context.Context, last time.Time) error {
 		}
 		return nil
 	}
-	if err := l.client.do(ctx, r); !errors.Is(err, codeLeaseLost) {
+	if err := l.client.do(ctx, r); !errors.Is(err, ErrLeaseLost) {
 		return err
 	}
 	return nil

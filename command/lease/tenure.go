@@ -49,7 +49,7 @@ func (t *tenure) renewed(l *client.WorkerLease, err error, now time.Time) {
 		return
 	}
 	t.err, t.due = err, now.Add(t.lease.TTL/15)
-	t.lost = errors.Is(err, client.Code("lease_lost"))
+	t.lost = errors.Is(err, client.ErrLeaseLost)
 }
 
 // next returns what is to be done now, or how long there is nothing to be done.
