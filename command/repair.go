@@ -165,14 +165,14 @@ func (r *raising) raiseMany(env *clitool.Env, do func(tell func(counter string, 
 }
 
 // restored does what is needed after restoring a backup, for the biz types that have no counter to
-// raise, and for pools of worker IDs.
+// raise.
 func (s *settings) restored(env *clitool.Env) *cobra.Command {
 	shut := false
 	cmd := &cobra.Command{
 		Use: "restored [--shut-tokens] --config FILE", Short: "Keep machine IDs apart after restoring a backup", GroupID: clitool.GroupService,
 		Long: `After restoring a backup of the store, or of the Redis that holds machine IDs: make every new lease
-of a machine ID, or of a worker ID of a pool, begin above all that may have been granted. Current
-leases stay.
+of a machine ID, and of a worker ID of each pool, begin above all that may have been granted.
+Current leases stay.
 
 Run it also to move machine IDs to another Redis, or from the store to Redis or back: from then on
 that place counts, and nodes with the former one get none. Before that, stop every node that uses
@@ -215,9 +215,9 @@ func shutTokens(ctx context.Context, cfg *config.Config, env *clitool.Env) error
 
 func restored(ctx context.Context, cfg *config.Config, env *clitool.Env) error {
 	any := false
-	err := ops.Restored(ctx, cfg, func(subject, done string) {
+	err := ops.Restored(ctx, cfg, func(what, done string) {
 		any = true
-		_ = env.Printf("%s: %s\n", subject, done) // Out keeps its error
+		_ = env.Printf("%s: %s\n", what, done) // Out keeps its error
 	})
 	switch {
 	case errors.Is(err, ops.ErrRaise):
@@ -225,7 +225,7 @@ func restored(ctx context.Context, cfg *config.Config, env *clitool.Env) error {
 	case err != nil:
 		return fmt.Errorf("restored: %w", err)
 	case !any:
-		return env.Printf("no biz type leases machine IDs, and there is no pool of worker IDs; for biz types with counters see seqd raise\n")
+		return env.Printf("no biz type leases machine IDs, and no pool worker IDs; for biz types with counters see seqd raise\n")
 	}
 	return nil
 }

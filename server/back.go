@@ -74,7 +74,7 @@ func (b *back) open(ctx context.Context) error {
 	store := b.store.Store
 	b.front.gate.Ready(&gate.Running{
 		Workers: workers.New(workers.Options{
-			Documents: store.Documents(), Slots: store.Slots(), Shared: store.Shared(), Cluster: b.store.Cluster,
+			Documents: store.Documents(), Slots: store.Slots(), Cluster: b.store.Cluster,
 			Now: b.base.opts.now, Stopping: b.front.gate.Draining, Log: b.base.log,
 		}),
 		Issuer: b.issuer, Catalogue: b.catalogue.Editor(), Nodes: b.nodes, Figures: b.figures, Answers: b.openAnswers(ctx),

@@ -71,8 +71,8 @@ func (f failover) run(ctx context.Context, confirm bool) (failedOver bool, err e
 }
 
 // advice is what an operator has to do.
-const advice = `What was written shortly before the failover may be lost, also whole biz types, tokens and counters.
-Counters that are there continue above a gap by themselves. One that is lost looks new, so no counter
+const advice = `What was written shortly before the failover may be lost, also whole biz types, pools of worker IDs,
+tokens and counters. Counters that are there continue above a gap by themselves. One that is lost looks new, so no counter
 is created until the failover is confirmed:
   1. make sure that the former server cannot come back and take writes
   2. for each biz type or period that may have issued and is listed without a counter, and for each

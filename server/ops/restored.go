@@ -17,11 +17,11 @@ import (
 	"github.com/seqd/seqd/strategy"
 )
 
-// Restored does what strategies without a counter, and pools of worker IDs, need after a backup of
-// the store, or of the Redis that holds a registry of machine IDs, was restored. It calls tell with
-// each biz type and pool, and what was done for it; for gapless biz types, that it has done nothing. Nodes may be running. It is safe to call
-// again, also after an error.
-func Restored(ctx context.Context, cfg *config.Config, tell func(subject, done string)) (err error) {
+// Restored does what strategies without a counter and pools of worker IDs need after a backup of the
+// store, or of the Redis that holds the registry of a strategy, was restored. It calls tell with each
+// biz type or pool and what was done for it; for gapless biz types, that it has done nothing. Nodes
+// may be running. It is safe to call again, also after an error.
+func Restored(ctx context.Context, cfg *config.Config, tell func(what, done string)) (err error) {
 	if err := checkKept(cfg.Store); err != nil {
 		return err
 	}
@@ -67,10 +67,11 @@ func Restored(ctx context.Context, cfg *config.Config, tell func(subject, done s
 		}
 		tell(b.Name, done)
 	}
-	pools := workers.New(workers.Options{
-		Documents: env.Store.Documents(), Slots: env.Store.Slots(), Shared: env.Store.Shared(), Cluster: env.Cluster, Now: env.Now, Log: env.Log,
-	})
-	return pools.Restored(ctx, func(pool, done string) { tell("pool "+pool, done) })
+	err = workers.Restored(ctx, env.Store, env.Cluster, func(pool, done string) { tell("worker pool "+pool, done) })
+	if err != nil {
+		return fmt.Errorf("worker pools: %w", err)
+	}
+	return nil
 }
 
 // ShutTokens disables the tokens of the store, and returns the names of those that were enabled:

@@ -121,12 +121,13 @@ func (w *Workers) lease(ctx context.Context, pool, instance string) (admin.Worke
 	if _, err := w.sealKey(ctx); err != nil { // before anything is granted
 		return admin.WorkerLease{}, err
 	}
-	m := w.member(p, instance)
 	for {
+		m := w.member(p, instance)
 		t, err := w.prepared(ctx, p.Name, m)
 		if err != nil {
 			return admin.WorkerLease{}, err
 		}
+		m.Horizon = reaches(p, t).Milliseconds()
 		swap, l, err := m.Acquire(t, w.ms())
 		if err != nil {
 			return admin.WorkerLease{}, err
@@ -135,6 +136,7 @@ func (w *Workers) lease(ctx context.Context, pool, instance string) (admin.Worke
 		case err != nil:
 			return admin.WorkerLease{}, failure(err)
 		case made:
+			p.TTL = reaches(p, t)
 			return w.granted(ctx, p, grant{l, t.Now})
 		}
 	}
@@ -152,8 +154,8 @@ func (w *Workers) Renew(ctx context.Context, pool, text string) (none admin.Work
 	if err != nil {
 		return none, err
 	}
-	m := w.member(p, "")
 	for {
+		m := w.holding(p, l)
 		t, err := w.prepared(ctx, p.Name, m, l.ID)
 		if err != nil {
 			return none, err
@@ -162,18 +164,22 @@ func (w *Workers) Renew(ctx context.Context, pool, text string) (none admin.Work
 		if err != nil {
 			return none, err
 		}
-		m.Key = slot.Key
+		m.Key, m.Horizon = slot.Key, reaches(p, t).Milliseconds()
+		// The clock of a server on which a backup was restored may be behind. Then the lease may have
+		// ended by that of the one before, which may have granted the worker ID to another program.
+		t.Lag = max(t.Lag, m.MaxSkew)
 		swap, next, err := m.Renew(t, l.Lease, w.ms(), 0)
 		if err != nil {
 			return none, lost(err)
 		}
 		if next.Lower != l.Lower { // the registry may have lost grants, so the times in between may be those of others
-			return none, lost(machineid.ErrLost)
+			return none, w.ended(ctx, p.Name, l, swap.OldSet, swap.NewSet, swap.Source)
 		}
 		switch made, err := w.opts.Slots.Swap(ctx, registry(p.Name), swap); {
 		case err != nil:
 			return none, failure(err)
 		case made:
+			w.behind(p.Name, l, swap.NewSet)
 			return w.granted(ctx, p, grant{next, t.Now})
 		}
 	}
@@ -191,7 +197,7 @@ func (w *Workers) Release(ctx context.Context, pool, text string, last time.Time
 	if err != nil {
 		return err
 	}
-	m := w.member(p, "")
+	m := w.holding(p, l)
 	for {
 		t, err := w.opts.Slots.Look(ctx, registry(p.Name), l.ID)
 		if err != nil {
@@ -218,6 +224,7 @@ func (w *Workers) Release(ctx context.Context, pool, text string, last time.Time
 		case err != nil:
 			return failure(err)
 		case made:
+			w.behind(p.Name, l, swap.NewSet)
 			return nil
 		}
 	}
@@ -233,14 +240,35 @@ func (w *Workers) held(ctx context.Context, pool string, m *machineid.Member, t 
 	}
 	if i < 0 || t.Slots[i].RenewedAt < l.at {
 		if swap := m.Covered(t, l.Lease); swap != nil {
-			w.opts.Log.Error("the registry of worker IDs was put back to an older copy; new leases begin above everything that it may have granted",
-				"pool", pool, "workerId", l.ID, "from", admin.Time(swap.NewSet.Floor+1))
-			if _, err := w.opts.Slots.Swap(ctx, registry(pool), *swap); err != nil {
-				return slot, failure(err)
-			}
+			return slot, w.ended(ctx, pool, l, swap.OldSet, swap.NewSet, swap.Source)
 		}
 	}
 	return slot, lost(machineid.ErrLost)
+}
+
+// ended returns that a lease has ended, after it has raised the floor of a registry that was put
+// back to an older copy. next is nil if there is no need to.
+func (w *Workers) ended(ctx context.Context, pool string, l grant, old, next *persist.SlotSet, source string) error {
+	if next != nil {
+		made, err := w.opts.Slots.Swap(ctx, registry(pool), persist.SlotSwap{OldSet: old, NewSet: next, Source: source})
+		switch {
+		case err != nil:
+			return failure(err)
+		case !made: // the caller asks again
+			return &seqd.Error{Code: seqd.CodeStoreUnavailable, Detail: "the registry of the worker IDs has just been changed", RetryAfter: time.Second}
+		}
+		w.behind(pool, l, next)
+	}
+	return lost(machineid.ErrLost)
+}
+
+// behind logs that a lease has shown that the registry was put back to an older copy, unless next is
+// nil.
+func (w *Workers) behind(pool string, l grant, next *persist.SlotSet) {
+	if next != nil {
+		w.opts.Log.Error("the registry of worker IDs was put back to an older copy; new leases begin above everything that it may have granted",
+			"pool", pool, "workerId", l.ID, "from", admin.Time(next.Floor+1))
+	}
 }
 
 // lost returns what callers see of an error of the protocol about a lease.
@@ -258,10 +286,44 @@ func (w *Workers) granted(ctx context.Context, p admin.WorkerPool, l grant) (adm
 
 // member returns an instance as a member of the protocol.
 func (w *Workers) member(p admin.WorkerPool, instance string) *machineid.Member {
+	m := member(p, w.opts.Cluster)
+	m.Key = instance
+	return m
+}
+
+// member returns any node as a member of the protocol. A new registry always has a floor, also if no
+// other node can reach it: a store that lost its data, such as a memory store that was started again,
+// does not know of the programs that go on.
+func member(p admin.WorkerPool, cluster string) *machineid.Member {
 	return &machineid.Member{
-		Layout: layout(p), Cluster: w.opts.Cluster, Key: instance, Last: 1<<p.BitsMachine - 1,
-		Horizon: p.TTL.Milliseconds(), MaxSkew: maxSkew.Milliseconds(), Floored: w.opts.Shared,
+		Layout: layout(p), Cluster: cluster, Last: 1<<p.BitsMachine - 1,
+		Horizon: p.TTL.Milliseconds(), MaxSkew: maxSkew.Milliseconds(), Floored: true,
 	}
+}
+
+// holding returns the holder of a lease as a member of the protocol. The lease may reach further than
+// the registry knows that leases do, if that was put back to an older copy.
+func (w *Workers) holding(p admin.WorkerPool, l grant) *machineid.Member {
+	m := w.member(p, "")
+	if l.Until > l.Lower { // otherwise only its floor is so far ahead
+		m.Reach = l.Until - l.at + m.MaxSkew
+	}
+	return m
+}
+
+// usualTTL is how far leases reach at most while a failover may lose what the ttl of the pool is.
+const usualTTL = 30 * time.Second
+
+// reaches returns how far the leases of a pool reach. A failover can lose a new ttl, or the whole
+// pool, and with it the record of how far leases reach, but not the leases that programs hold. So in
+// a store that can lose writes, leases reach no further than usualTTL, for which there always is a
+// floor (prepared), until the definition is so old that no failover loses it: Lag for what a standby
+// lacks, and Lag for which a server that was replaced goes on.
+func reaches(p admin.WorkerPool, t persist.SlotTable) time.Duration {
+	if t.Source != "" && t.Now <= p.Updated.UnixMilli()+2*t.Lag+maxSkew.Milliseconds() {
+		return min(p.TTL, usualTTL)
+	}
+	return p.TTL
 }
 
 // ms returns the node's time.
@@ -278,6 +340,9 @@ func (w *Workers) prepared(ctx context.Context, pool string, m *machineid.Member
 		}
 		if err != nil {
 			return t, failure(err)
+		}
+		if t.Source != "" { // see reaches
+			m.Reach = max(m.Reach, usualTTL.Milliseconds()+2*m.MaxSkew)
 		}
 		if err := m.Skewed(before, w.ms(), t); err != nil {
 			return t, &seqd.Error{Code: seqd.CodeNoMachineID, Detail: err.Error(), RetryAfter: time.Second, Err: err}

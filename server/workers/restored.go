@@ -3,40 +3,57 @@ package workers
 import (
 	"context"
 
+	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/server/admin"
 	"github.com/seqd/seqd/strategy/snowflake/machineid"
 )
 
-// Restored gives the registry of each pool a floor above everything that can have been granted,
-// after an older copy of the store was restored. It calls tell with each pool and what was done for
-// it. It is safe to repeat.
-func (w *Workers) Restored(ctx context.Context, tell func(pool, done string)) error {
-	pools, _, err := w.Pools(ctx, "", mostPools)
-	if err != nil {
-		return err
-	}
-	for _, p := range pools {
-		floor, err := w.raise(ctx, p)
+// Restored does what pools need after a backup of the store was restored: it raises the floor of
+// the registry of each pool above all that can have been granted since the backup. It calls tell
+// with each pool and what was done for it. It is safe to call again, also while nodes run.
+//
+// A store does not list registries. So Restored passes over those of pools that the backup has as
+// deleted: their floors rise when somebody makes the pool again (SetPool).
+//
+// A ttl that was raised after the backup is lost with it, and the new floor may be too low. So tell
+// says what to do then.
+func Restored(ctx context.Context, store persist.Store, cluster string, tell func(pool, done string)) error {
+	const page = 100
+	for after := ""; ; {
+		docs, err := store.Documents().List(ctx, kind, after, page)
 		if err != nil {
 			return err
 		}
-		tell(p.Name, "leases of worker IDs that are granted from now on begin at "+admin.Time(floor+1))
+		for _, doc := range docs {
+			p, err := readPool(doc)
+			if err != nil {
+				return err
+			}
+			set, err := refloor(ctx, store.Slots(), member(p, cluster), p.Name)
+			if err != nil {
+				return err
+			}
+			tell(p.Name, "leases that are granted from now on begin at "+admin.Time(set.Floor+1)+
+				". If its ttl was longer since the backup, run this again that much later, before you start seqd")
+			after = p.Name
+		}
+		if len(docs) < page {
+			return nil
+		}
 	}
-	return nil
 }
 
-// raise raises the floor of the registry of a pool, and returns it, in ms since the Unix epoch.
-func (w *Workers) raise(ctx context.Context, p admin.WorkerPool) (floor int64, err error) {
-	for made := false; !made; {
-		t, err := w.opts.Slots.Look(ctx, registry(p.Name))
+// refloor gives the registry of a pool another incarnation, and a floor above all that it can have
+// granted. It returns the new bootstrap part.
+func refloor(ctx context.Context, slots persist.SlotStore, m *machineid.Member, pool string) (*persist.SlotSet, error) {
+	for {
+		t, err := slots.Look(ctx, registry(pool), 0) // the bootstrap part is enough
 		if err != nil {
-			return 0, failure(err)
+			return nil, err
 		}
-		swap := w.member(p, "").Refloor(t, machineid.Drawn())
-		if made, err = w.opts.Slots.Swap(ctx, registry(p.Name), swap); err != nil {
-			return 0, failure(err)
+		swap := m.Refloor(t, machineid.Drawn())
+		if made, err := slots.Swap(ctx, registry(pool), swap); made || err != nil {
+			return swap.NewSet, err
 		}
-		floor = swap.NewSet.Floor
 	}
-	return floor, nil
 }

@@ -90,12 +90,13 @@ func mac(key []byte, pool string, plain []byte) []byte {
 	return h.Sum(nil)[:macBytes]
 }
 
-// sealKey returns the key, which the first node that needs one draws.
+// sealKey returns the key, which the first node that needs one draws. A store that failed over, or
+// was restored, may have another key than a moment ago: then all nodes soon have that.
 func (w *Workers) sealKey(ctx context.Context) ([]byte, error) {
 	w.mu.Lock()
-	key := w.key
+	key, at := w.key, w.keyAt
 	w.mu.Unlock()
-	if key != nil {
+	if key != nil && time.Since(at) < fresh {
 		return key, nil
 	}
 	for {
@@ -116,7 +117,7 @@ func (w *Workers) sealKey(ctx context.Context) ([]byte, error) {
 			return nil, &seqd.Error{Code: seqd.CodeConflict, Detail: "the document " + doc.PersistID() + " is damaged: delete it; then all leases of worker IDs end", RetryAfter: time.Second}
 		}
 		w.mu.Lock()
-		w.key = key
+		w.key, w.keyAt = key, time.Now()
 		w.mu.Unlock()
 		return key, nil
 	}

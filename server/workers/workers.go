@@ -25,8 +25,6 @@ import (
 type Options struct {
 	Documents persist.Documents
 	Slots     persist.SlotStore
-	// Shared is whether other nodes can use the store.
-	Shared bool
 	// Cluster is the ID of the cluster.
 	Cluster string
 	Now     func() time.Time
@@ -43,6 +41,7 @@ type Workers struct {
 	pools  map[string]known
 	queues map[string]*queue
 	key    []byte // of the texts of leases; nil until it is known
+	keyAt  time.Time
 }
 
 var _ admin.Workers = (*Workers)(nil)
@@ -54,7 +53,7 @@ type known struct {
 }
 
 const (
-	// fresh is how long a node renews leases by a definition before it reads it again.
+	// fresh is how long a node uses a definition, or the key, before it reads that again.
 	fresh = 2 * time.Second
 	// mostKnown is how many definitions a node remembers.
 	mostKnown = 1000
@@ -140,12 +139,13 @@ func (w *Workers) SetPool(ctx context.Context, name string, edit func(*admin.Wor
 		if err := check(p, w.opts.Now()); err != nil {
 			return p, err
 		}
-		if err := w.fit(ctx, p); err != nil {
+		t, err := w.fits(ctx, p)
+		if err != nil {
 			return p, err
 		}
-		p.Revision, p.Updated = p.Revision+1, w.opts.Now()
+		p.Revision, p.Updated = p.Revision+1, time.UnixMilli(t.Now) // see reaches
 		if p.Revision == 1 {
-			if err := w.room(ctx); err != nil {
+			if err := w.create(ctx, p, t); err != nil {
 				return p, err
 			}
 		}
@@ -157,26 +157,39 @@ func (w *Workers) SetPool(ctx context.Context, name string, edit func(*admin.Wor
 			return p, failure(err)
 		}
 		if p.Revision == 1 {
-			// A new registry has a floor on a store that nodes share. It counts from now, and not from the
-			// first lease, which tries again if this fails.
+			// The floor of a new registry counts from now, and not from the first lease, which tries again
+			// if this fails.
 			_, _ = w.prepared(ctx, name, w.member(p, ""))
 		}
 		return w.Pool(ctx, name)
 	}
 }
 
-// fit returns an error if a pool of this name was made for other numbers: worker IDs may have been
-// leased for them.
-func (w *Workers) fit(ctx context.Context, p admin.WorkerPool) error {
-	t, err := w.opts.Slots.Look(ctx, registry(p.Name), 0) // the bootstrap part is enough
+// fits returns the bootstrap part of a pool's registry, or an error if a pool of this name was made
+// for other numbers: worker IDs may have been leased for them.
+func (w *Workers) fits(ctx context.Context, p admin.WorkerPool) (t persist.SlotTable, err error) {
+	t, err = w.opts.Slots.Look(ctx, registry(p.Name), 0)
 	if err != nil {
-		return failure(err)
+		return t, failure(err)
 	}
 	if t.Set == nil || t.Set.Layout == layout(p) {
-		return nil
+		return t, nil
 	}
-	return seqd.Errorf(seqd.CodeConflict, "the pool %s was made for numbers with %s: epoch, bitsMachine and bitsSequence cannot change any more; "+
+	return t, seqd.Errorf(seqd.CodeConflict, "the pool %s was made for numbers with %s: epoch, bitsMachine and bitsSequence cannot change any more; "+
 		"make a pool with another name", p.Name, t.Set.Layout)
+}
+
+// create prepares what a pool needs before it is made. If a pool had the name before, the floor of
+// its registry rises: the store may have been restored from a backup in which that pool was deleted,
+// and so lack leases of it (Restored).
+func (w *Workers) create(ctx context.Context, p admin.WorkerPool, t persist.SlotTable) error {
+	if err := w.room(ctx); err != nil || t.Set == nil {
+		return err
+	}
+	if _, err := refloor(ctx, w.opts.Slots, member(p, w.opts.Cluster), p.Name); err != nil {
+		return failure(err)
+	}
+	return nil
 }
 
 // room returns an error if there are as many pools as possible.
