@@ -29,6 +29,10 @@ const (
 	FailoverGap Rule = "failover-gap"
 	// LeaseBegin is U5: the times of a lease are above every time that was granted before.
 	LeaseBegin Rule = "lease-begin"
+	// LeaseFloor is: leases begin above all that a store which failed over may have lost.
+	LeaseFloor Rule = "lease-floor"
+	// LeaseSealed is W2: of the lease of a program counts what a node has written.
+	LeaseSealed Rule = "lease-sealed"
 	// RegistryNamed is: machine IDs are leased in the registry that the store names, and in no other.
 	RegistryNamed Rule = "registry-named"
 	// AnswersHome is: answers are kept in the place that the store names, and in no other.
@@ -71,7 +75,7 @@ const (
 )
 
 // Rules are all of them.
-var Rules = []Rule{RangeOnce, EpochHeld, GiveBackSwap, FailoverGap, LeaseBegin, RegistryNamed, AnswersHome, Rollback, SequenceOnce, Claim, TakeAfterCallers, TakeOnce, FenceCompared, Period, Recall, Doubt, Forward, LateWrite, Reopen, Follows, Counted, EmptyFirst}
+var Rules = []Rule{RangeOnce, EpochHeld, GiveBackSwap, FailoverGap, LeaseBegin, LeaseFloor, LeaseSealed, RegistryNamed, AnswersHome, Rollback, SequenceOnce, Claim, TakeAfterCallers, TakeOnce, FenceCompared, Period, Recall, Doubt, Forward, LateWrite, Reopen, Follows, Counted, EmptyFirst}
 
 // marks finds what takes a rule of a script out: a comment "without NAME: CODE".
 func marks() *regexp.Regexp { return regexp.MustCompile(`--\[\[without ([a-z-]+): (.*?)\]\]`) }

@@ -147,6 +147,7 @@ type evidence struct {
 	servers  []record.Server
 	lines    []record.Line
 	offsets  map[string][]record.Offset
+	uses     []record.Use
 	findings []record.Finding
 	torn     bool
 	done     bool
@@ -218,6 +219,9 @@ func (h *evidence) add(e *record.Entry) error {
 		h.offsets[e.Offset.Node] = append(h.offsets[e.Offset.Node], *e.Offset)
 	case e.Account != nil:
 		return h.addAccount(e.Account)
+	case e.Use != nil:
+		h.uses = append(h.uses, *e.Use)
+		h.see(e.Use.At)
 	case e.Finding != nil:
 		h.findings = append(h.findings, *e.Finding)
 		h.see(e.Finding.At)

@@ -55,6 +55,7 @@ const (
 	RuleGuard         = "guard"
 	RuleSnowflakeTime = "snowflake time"
 	RuleMachine       = "machine ID"
+	RuleWorker        = "worker ID"
 	RulePeriod        = "period"
 	RuleIdempotency   = "idempotency"
 	RuleSkipped       = "skipped numbers"
@@ -312,6 +313,7 @@ func (h *evidence) check() *Report {
 	h.checkBack(r)
 	h.checkGuard(r)
 	h.checkSnowflake(r, issues)
+	h.checkWorkers(r)
 	h.checkPeriods(r, issues)
 	h.checkSkipped(r, issues)
 	h.checkLedgers(r, issues)

@@ -59,6 +59,8 @@ type Loops struct {
 	Books  int // reservations and voids of gapless numbers
 	Audit  int // accounts of gapless numbers
 	Owners int // tokens of several callers, 0 or 1
+
+	Programs int // programs that lease worker IDs
 }
 
 // Usual are the loops of the fault laboratory.
@@ -98,6 +100,7 @@ func (l *Load) Run(ctx context.Context, others ...Loop) {
 	start(l.Loops.Books, l.books)
 	start(l.Loops.Audit, l.audit)
 	start(l.Loops.Owners, l.own)
+	start(l.Loops.Programs, l.runPrograms)
 	for _, other := range others {
 		start(1, other)
 	}

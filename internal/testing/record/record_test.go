@@ -23,6 +23,7 @@ func entries() []Entry {
 		{Server: &Server{At: 4, Name: "r1", Role: Primary}},
 		{Line: &Line{At: 5, Node: "a", Life: 1, What: OnItsOwn}},
 		{Offset: &Offset{At: 6, Node: "a", Nanoseconds: -5}},
+		{Use: &Use{At: 7, Pool: "shop", Worker: 3, Program: "p", Lease: 1, First: 5, Last: 9}},
 		{Done: &Done{At: 9}},
 	}
 }

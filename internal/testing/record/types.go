@@ -343,6 +343,18 @@ const (
 	Reserved = "reserved"
 )
 
+// Use is that a program made IDs with a worker ID that it had leased, with all times from First to
+// Last.
+type Use struct {
+	At      int64  `json:"at"`
+	Pool    string `json:"pool"`
+	Worker  int64  `json:"worker"`
+	Program string `json:"program"`
+	Lease   int    `json:"lease"` // counted from 1 for each program
+	First   int64  `json:"first"` // ms since the Unix epoch
+	Last    int64  `json:"last"`
+}
+
 // Entry is one line of a record. Exactly one field is set.
 type Entry struct {
 	World   *World   `json:"world,omitempty"`
@@ -354,6 +366,7 @@ type Entry struct {
 	Line    *Line    `json:"line,omitempty"`
 	Offset  *Offset  `json:"offset,omitempty"`
 	Account *Account `json:"account,omitempty"`
+	Use     *Use     `json:"use,omitempty"`
 	Finding *Finding `json:"finding,omitempty"`
 	Done    *Done    `json:"done,omitempty"`
 }

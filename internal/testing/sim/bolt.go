@@ -18,7 +18,7 @@ import (
 var onBolt = []string{
 	"kill", "stop", "restart", "rolling-restart", "callers-cut", "callers-reset",
 	"clock-step", "clock-midnight", "clock-restart",
-	"limits-changed", "live-keys-changed", "tuned", "disabled", "deleted",
+	"limits-changed", "live-keys-changed", "tuned", "disabled", "deleted", "pool-changed", "pool-remade",
 }
 
 // fastFolder returns a folder for one test, in memory if the system has that: nothing here depends on

@@ -16,7 +16,8 @@
 //
 // Callers are those of the laboratory (internal/testing/load): HTTP, pipelines of the Redis protocol,
 // Idempotency-Keys repeated at other nodes, reservations, drop-ins, callers that leave, changes of
-// definitions. What they got is checked by the checker of the laboratory (internal/testing/check).
+// definitions. Programs lease worker IDs and use the times of their leases, by clocks that are right, ahead
+// or behind. What they got is checked by the checker of the laboratory (internal/testing/check).
 //
 // # Seeds
 //
@@ -54,7 +55,7 @@
 // holds, how long it lasts, its effects for the checker, and the functions that begin and end it. The
 // type kind in plan.go explains these. The lists are in faults.go (nodes, clocks, the way to the
 // store), redis.go, otherredis.go, failover.go, restore.go, definitions.go (an operator changes or
-// raises a biz type) and operate.go (restarts, ordering, sequencer). If the store shall fail in a new
+// raises a biz type), workers.go (pools of worker IDs) and operate.go (restarts, ordering, sequencer). If the store shall fail in a new
 // way, first add a State in storesim/view.go. What callers do is added to internal/testing/load, and
 // then the laboratory does it too.
 package sim

@@ -46,9 +46,9 @@ func restoreWays(redis bool) (ways []string) {
 var storeBack = record.Fault{Store: true, StoreBack: true, Unordered: load.SwitchedName}
 
 var restoreKinds = []kind{
-	{name: "restore", weight: 2, needs: withRedis, holds: undisturbed + "settings@ ordering@ sequencer@ definition@all", targets: nodeNames, ways: restoreWays(true), least: short, most: some, after: 2 * time.Minute,
+	{name: "restore", weight: 2, needs: withRedis, holds: undisturbed + "settings@ ordering@ sequencer@ pools@ definition@all", targets: nodeNames, ways: restoreWays(true), least: short, most: some, after: 2 * time.Minute,
 		marks: storeBack, begin: beginRestore, end: endRestore},
-	{name: "restore", weight: 2, needs: withoutRedis, holds: undisturbed + "settings@ ordering@ sequencer@ definition@all", targets: nodeNames, ways: restoreWays(false), least: short, most: some, after: 2 * time.Minute,
+	{name: "restore", weight: 2, needs: withoutRedis, holds: undisturbed + "settings@ ordering@ sequencer@ pools@ definition@all", targets: nodeNames, ways: restoreWays(false), least: short, most: some, after: 2 * time.Minute,
 		marks: storeBack, begin: beginRestore, end: endRestore},
 }
 

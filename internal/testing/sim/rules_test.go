@@ -53,6 +53,8 @@ var rules = []rule{
 	{name: "give-back-swap"},
 	{name: "failover-gap", lossy: true},
 	{name: "lease-begin", script: true},
+	{name: "lease-floor", script: true},
+	{name: "lease-sealed", script: true},
 	{name: "registry-named", script: true},
 	{name: "answers-home", script: true},
 	{name: "rollback", only: []string{"clock-step"}},

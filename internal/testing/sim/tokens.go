@@ -13,6 +13,6 @@ const admin = "seqd_admin0000000000000000000000000"
 func tokenSettings() map[string]string {
 	return map[string]string{
 		"SEQD_AUTH_MODE": "token", "SEQD_COMPAT_TOKEN": "ops",
-		"SEQD_AUTH_TOKENS": fmt.Sprintf(`[{"name":"ops","sha256":"%x","scopes":["admin","read","issue:*"]}]`, sha256.Sum256([]byte(admin))),
+		"SEQD_AUTH_TOKENS": fmt.Sprintf(`[{"name":"ops","sha256":"%x","scopes":["admin","read","issue:*","lease:*"]}]`, sha256.Sum256([]byte(admin))),
 	}
 }

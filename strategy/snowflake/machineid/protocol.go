@@ -123,6 +123,9 @@ func (m *Member) Prepare(t persist.SlotTable) (*persist.SlotSwap, error) {
 	case set.Source != t.Source: // the registry may have lost grants
 		next.Incarnation = set.Incarnation
 		next.Floor = max(set.Floor, floor(t, next.Ahead))
+		if sabotage.Off(sabotage.LeaseFloor) {
+			next.Floor = set.Floor
+		}
 	case set.Ahead < next.Ahead, // recorded before a lease is granted that reaches further
 		set.Cluster != next.Cluster:
 		next.Incarnation, next.Floor = set.Incarnation, set.Floor
