@@ -218,8 +218,8 @@ func TestStandby(t *testing.T) {
 			t.Errorf("who stood by got %v after %s", r.err, r.after)
 		}
 
-		go stand(t.Context(), time.Minute)
 		w.opts.Stopping = func() bool { return true }
+		go stand(t.Context(), time.Minute)
 		wants(t, (<-results).err, seqd.CodeStopping)
 	})
 }
