@@ -75,7 +75,7 @@ func TestPoolsByAPI(t *testing.T) {
 
 	l := lease(t, api, "shop", "shop.8080.10.0.0.7")
 	want(do(t, api, "GET", "/worker-pools/shop"), 200, `"4"`, pool(1, "30s", 4)+
-		fmt.Sprintf(`,"held":1,"free":1,"standingBy":0,"holders":[{"workerId":%d,"instance":"shop.8080.10.0.0.7","until":"2026-11-20T12:00:30.000Z"}]}`, l.WorkerID))
+		fmt.Sprintf(`,"held":1,"free":1,"standingBy":0,"holders":[{"workerId":%d,"instance":"shop.8080.10.0.0.7","until":"2026-11-20T12:00:34.000Z"}]}`, l.WorkerID))
 	wantProblem(t, sendJSON(t, api, "PATCH", "/worker-pools/shop", `{"bitsMachine":3}`), 409, seqd.CodeConflict)
 	if p := wantProblem(t, do(t, api, "DELETE", "/worker-pools/shop"), 409, seqd.CodeConflict); !strings.Contains(p.Detail, "shop.8080.10.0.0.7") {
 		t.Errorf("it does not say who holds one: %s", p.Detail)
@@ -129,22 +129,22 @@ func TestLeaseByAPI(t *testing.T) {
 	w := sendJSON(t, api, "POST", "/workers/shop", `{"instance":"Å b"}`)
 	var l shownLease
 	must.Do(t, json.Unmarshal(w.Body.Bytes(), &l))
-	must.Equal(t, fmt.Sprintf(`{"pool":"shop","workerId":%d,"lease":"","after":"1970-01-01T00:00:00.000Z","until":"2026-11-20T12:00:10.000Z","ttl":"10s",`+
+	must.Equal(t, fmt.Sprintf(`{"pool":"shop","workerId":%d,"lease":"","after":"2026-11-20T12:00:14.000Z","until":"2026-11-20T12:00:14.000Z","ttl":"10s",`+
 		`"epoch":"2025-01-01T00:00:00.000Z","bitsMachine":1,"bitsSequence":12}`, l.WorkerID), theLease.ReplaceAllString(w.Body.String(), `"lease":""`), "the lease")
 	must.Equal(t, 201, w.Code, "status")
 	must.Equal(t, "no-store", w.Header().Get("Cache-Control"), "Cache-Control")
 
 	w = do(t, api, "POST", "/workers/shop/"+l.Lease)
-	must.Equal(t, fmt.Sprintf(`{"workerId":%d,"lease":"","until":"2026-11-20T12:00:10.000Z"}`, l.WorkerID), theLease.ReplaceAllString(w.Body.String(), `"lease":""`), "the renewed lease")
+	must.Equal(t, fmt.Sprintf(`{"workerId":%d,"lease":"","until":"2026-11-20T12:00:14.000Z"}`, l.WorkerID), theLease.ReplaceAllString(w.Body.String(), `"lease":""`), "the renewed lease")
 	must.Equal(t, 200, w.Code, "status")
 
 	second := lease(t, api, "shop", "two")
 	w = sendJSON(t, api, "POST", "/workers/shop?wait=0s", `{"instance":"three"}`)
 	wantProblem(t, w, 503, seqd.CodeNoMachineID)
-	wantNothing(t, sendJSON(t, api, "DELETE", "/workers/shop/"+second.Lease, `{"last":"2026-11-20T12:00:01Z"}`))
+	wantNothing(t, sendJSON(t, api, "DELETE", "/workers/shop/"+second.Lease, `{"last":"2026-11-20T12:00:14Z"}`))
 	third := lease(t, api, "shop", "three")
 	must.Equal(t, second.WorkerID, third.WorkerID, "the worker ID that was released")
-	must.Equal(t, "2026-11-20T12:00:01.000Z", third.After, "it begins above what was used")
+	must.Equal(t, "2026-11-20T12:00:14.000Z", third.After, "it begins above what was used")
 	wantNothing(t, do(t, api, "DELETE", "/workers/shop/"+third.Lease))
 	for _, method := range []string{"POST", "DELETE"} {
 		for _, text := range []string{third.Lease, "x", strings.Repeat("A", 79)} {
@@ -175,7 +175,7 @@ func TestBadLeases(t *testing.T) {
 		{"POST /workers/9", `{"instance":"x"}`, "the name of a pool"},
 		{"POST /workers/shop/" + text, `{"last":"2026-11-20T12:00:00Z"}`, "no body"}, {"POST /workers/shop/" + text + "?wait=1s", "", "wait"},
 		{"DELETE /workers/shop/" + text, `{"last":"now"}`, "last"}, {"DELETE /workers/shop/" + text, `{"last":null}`, "last"}, {"DELETE /workers/shop/" + text, `{"used":"2026-11-20T12:00:00Z"}`, "used"},
-		{"DELETE /workers/shop/" + text, `{"last":"2026-11-20T12:00:31Z"}`, "last"}, {"DELETE /workers/shop/" + text + "?force=true", "", "force"},
+		{"DELETE /workers/shop/" + text, `{"last":"2026-11-20T12:00:35Z"}`, "last"}, {"DELETE /workers/shop/" + text + "?force=true", "", "force"},
 		{"PUT /worker-pools/shop", `{"bits":10}`, "bits"}, {"PUT /worker-pools/shop", `{"bitsMachine":"10"}`, "bitsMachine"}, {"PUT /worker-pools/shop", `{"bitsMachine":0}`, "bitsMachine"},
 		{"PUT /worker-pools/shop", `{"bitsMachine":10.5}`, "bitsMachine"}, {"PUT /worker-pools/shop", `{"bitsSequence":22}`, "bitsSequence"}, {"PATCH /worker-pools/shop", `{"ttl":""}`, "ttl"},
 		{"PATCH /worker-pools/shop", `{"ttl":null}`, "ttl"}, {"PATCH /worker-pools/shop", `{"ttl":"2h"}`, "ttl"}, {"PATCH /worker-pools/shop", `{"epoch":"2025"}`, "epoch"},
