@@ -78,9 +78,7 @@ func FuzzAppendIDs(f *testing.F) {
 		s.Add(bound(second), 1+more&1023, 1)
 		want := plainly(slices.Collect(s.Numbers()), `"`, `"`, ",")
 		must.Equal(t, string(s.AppendIDs(nil, `"`, `"`, ",")), want)
-		if got := strings.Join(s.IDs(), `","`); `"`+got+`"` != want {
-			t.Errorf("IDs give %s, want %s", got, want)
-		}
+		must.Equal(t, `"`+strings.Join(s.IDs(), `","`)+`"`, want, "the IDs")
 	})
 }
 
@@ -151,12 +149,8 @@ func TestCheckName(t *testing.T) {
 	for first, check := range map[string]func(string) error{letters: seqd.CheckName, letters + digits: seqd.CheckKey} {
 		for c := range 256 {
 			text := string([]byte{byte(c)})
-			if got, want := check(text) == nil, strings.Contains(first, text); got != want {
-				t.Errorf("byte %d alone: %v", c, got)
-			}
-			if got, want := check("a"+text) == nil, strings.Contains(letters+digits+"._-", text); got != want {
-				t.Errorf("byte %d inside: %v", c, got)
-			}
+			must.Equal(t, check(text) == nil, strings.Contains(first, text), "byte %d alone is allowed", c)
+			must.Equal(t, check("a"+text) == nil, strings.Contains(letters+digits+"._-", text), "byte %d inside is allowed", c)
 		}
 	}
 }

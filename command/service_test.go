@@ -164,9 +164,7 @@ func TestVersion(t *testing.T) {
 	want := "seqd v1.2.3 (" + runtime.Version() + ", " + runtime.GOOS + "/" + runtime.GOARCH + ")\n"
 	var out, errs strings.Builder
 	code := Run(t.Context(), []string{"version"}, &out, &errs, WithEnv([]string{"SEQD_NOPE=1"}), WithVersion("v1.2.3", ""))
-	if got := (outcome{code, out.String(), errs.String()}); got != (outcome{ExitOK, want, ""}) {
-		t.Errorf("got %+v, want the output %q alone", got, want)
-	}
+	must.Equal(t, outcome{code, out.String(), errs.String()}, outcome{ExitOK, want, ""}, "the outcome")
 	must.Equal(t, runWith(t, nil, "--version"), runWith(t, nil, "version"), "seqd --version")
 	// A test binary has no version.
 	if got := runWith(t, nil, "version"); got.code != ExitOK || strings.HasPrefix(got.out, "seqd  (") || !strings.HasPrefix(got.out, "seqd ") {
@@ -248,9 +246,7 @@ func TestRaise(t *testing.T) {
 		{[]string{"raise", "order", "--config", file, "7"}, "order: nothing changed, it is at 1000000 already\n"},
 		{[]string{"raise", "invite", "30", "--config", file}, "invite: no counter → 30: the store had none, and has one now\n"},
 	} {
-		if got := runWith(t, nil, test.args...); got != (outcome{ExitOK, test.want, ""}) {
-			t.Errorf("%q: %+v, want %q", test.args, got, test.want)
-		}
+		must.Equal(t, runWith(t, nil, test.args...), outcome{ExitOK, test.want, ""}, "%q", test.args)
 	}
 }
 
@@ -360,9 +356,7 @@ func TestErrorOutputIsNotRead(t *testing.T) {
 	r, w := io.Pipe() // blocks writers until it is read
 	defer r.Close()
 	args := []string{"serve", "--config", write(t, good), "--server.addr", taken.Addr().String()}
-	if code := Run(t.Context(), args, io.Discard, w, WithEnv(nil)); code != ExitFailed {
-		t.Errorf("the exit code is %d, want %d", code, ExitFailed)
-	}
+	must.Equal(t, Run(t.Context(), args, io.Discard, w, WithEnv(nil)), ExitFailed, "the exit code")
 }
 
 func TestServeWithABrokenDataFile(t *testing.T) {
@@ -399,9 +393,7 @@ func TestServe(t *testing.T) {
 				return nil
 			})
 			cancel()
-			if code := <-ended; code != ExitOK {
-				t.Errorf("the exit code is %d, want 0", code)
-			}
+			must.Equal(t, <-ended, ExitOK, "the exit code")
 		})
 	}
 }
@@ -426,9 +418,7 @@ func TestStopBeforeStart(t *testing.T) {
 	cancel()
 	var errs strings.Builder
 	args := []string{"serve", "--config", write(t, good), "--server.addr=127.0.0.1:0", "--log.level=error"}
-	if code := Run(ctx, args, io.Discard, &errs, WithEnv(nil)); code != ExitOK {
-		t.Errorf("the exit code is %d with %q, want 0", code, errs.String())
-	}
+	must.Equal(t, Run(ctx, args, io.Discard, &errs, WithEnv(nil)), ExitOK, "the exit code after %q", errs.String())
 }
 
 // get repeats a request until the answer is not "starting": the port opens before the store does.

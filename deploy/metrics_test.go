@@ -212,9 +212,7 @@ func checkPanel(t *testing.T, p panel) {
 		t.Errorf("panel %d, %q, needs a title, a description, a unit, something to show, and the variable datasource", p.ID, p.Title)
 	}
 	for _, target := range p.Targets {
-		if target.Datasource.UID != "${datasource}" {
-			t.Errorf("%s: %s does not use the chosen data source", p.Title, target.Expr)
-		}
+		must.Equal(t, target.Datasource.UID, "${datasource}", "%s: the data source of %s", p.Title, target.Expr)
 		for _, found := range selector.FindAllStringSubmatch(target.Expr, -1) {
 			if !strings.Contains(found[1], `job=~"$job",instance=~"$instance"`) {
 				t.Errorf("%s: %s does not select the chosen job and instance", p.Title, found[0])

@@ -128,7 +128,5 @@ func TestStoresAreNamedOnce(t *testing.T) {
 		})
 		return nil
 	}))
-	if want := fmt.Sprintf("[../server/config/config.go %q]", config.DefaultDriver); fmt.Sprint(found) != want {
-		t.Errorf("server names drivers: %v, want %s", found, want)
-	}
+	must.Equal(t, fmt.Sprint(found), fmt.Sprintf("[../server/config/config.go %q]", config.DefaultDriver), "where server names drivers")
 }

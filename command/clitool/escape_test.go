@@ -30,9 +30,7 @@ func TestEscaped(t *testing.T) {
 			must.Equal(t, b.String(), want, "%q by %d bytes", text, step)
 		}
 	}
-	if got, want := Row([]string{"a\tb", "c\nd", ""}), "a\\u0009b\tc\\u000ad\t"; got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
+	must.Equal(t, Row([]string{"a\tb", "c\nd", ""}), "a\\u0009b\tc\\u000ad\t")
 	var b bytes.Buffer
 	if Raw(Escaped(&b)) != io.Writer(&b) || Raw(&b) != io.Writer(&b) {
 		t.Error("not the stream below")

@@ -145,7 +145,5 @@ func TestProgressLines(t *testing.T) {
 	p.report(500)
 	p.report(600)
 	p.end()
-	if got, want := errs.String(), "a/codes.txt: 500 of 1000 lines, 50/s, 10s left\n"; got != want {
-		t.Errorf("it says %q, want %q", got, want)
-	}
+	must.Equal(t, errs.String(), "a/codes.txt: 500 of 1000 lines, 50/s, 10s left\n", "it says")
 }

@@ -99,9 +99,7 @@ func TestRandomFaults(t *testing.T) {
 			}
 		}
 		checkFile(t, path, o.Count, s.next.Load())
-		if added != o.Count {
-			t.Errorf("seed %d: the runs say that they added %d lines", seed, added)
-		}
+		must.Equal(t, added, o.Count, "seed %d: the lines that the runs say they added", seed)
 	}
 }
 
@@ -337,8 +335,7 @@ func TestHalfAWrite(t *testing.T) {
 		o := options(s, path, 100_000)
 		o.Resume = true
 		must.Do(t, o.complete())
-		out, err := open(&o)
-		must.Do(t, err)
+		out := must.Get(open(&o))(t)
 		out.w = &partly{out.file, room}
 		from, err := newSource(&o)
 		must.Do(t, err)
