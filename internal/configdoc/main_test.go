@@ -57,9 +57,7 @@ func TestEveryKeyIsDescribed(t *testing.T) {
 		if limits == "" {
 			t.Errorf("%s has no range", k.Path)
 		}
-		if takesZero := strings.HasPrefix(limits, "0"); takesZero != (zero != "") {
-			t.Errorf("%s: the range is %q, and zero is %q", k.Path, limits, zero)
-		}
+		must.Equal(t, strings.HasPrefix(limits, "0"), zero != "", "%s: the range %q has the zero that means %q", k.Path, limits, zero)
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // Whoever causes lines without end causes few, and the next one says how many were left out.
@@ -16,9 +18,7 @@ func TestFewLines(t *testing.T) {
 		for range 1000 {
 			log.Warn("one", "n", 1)
 		}
-		if got := strings.Count(out.String(), "msg=one n=1\n"); got != mostLines {
-			t.Errorf("%d lines: %s", got, out.String())
-		}
+		must.Equal(t, strings.Count(out.String(), "msg=one n=1\n"), mostLines, "the lines in %s", out.String())
 		time.Sleep(time.Second)
 		out.Reset()
 		log.Error("next")

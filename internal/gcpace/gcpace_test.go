@@ -8,14 +8,13 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 func TestPercentFor(t *testing.T) {
 	const mib = 1 << 20
 	for live, want := range map[uint64]int{0: 800, mib: 800, 8 * mib: 800, 16 * mib: 400, 32 * mib: 200, 40 * mib: 160, 64 * mib: 100, 1000 * mib: 100} {
-		if got := percentFor(live); got != want {
-			t.Errorf("%d MiB: %d %%, want %d", live/mib, got, want)
-		}
+		must.Equal(t, percentFor(live), want, "the percent for %d MiB", live/mib)
 	}
 }
 

@@ -51,9 +51,7 @@ func TestFewDeadlinesAreArmed(t *testing.T) {
 		must.Get(c.Write(buf))(t)
 		request(c)
 	}
-	if n := len(armed); n != 1 {
-		t.Errorf("the read deadline was armed %d times, want once", n)
-	}
+	must.Equal(t, len(armed), 1, "the times that the read deadline was armed")
 }
 
 // watch returns a channel that gets each deadline that is armed, at most so many.

@@ -556,9 +556,7 @@ func TestSlowServer(t *testing.T) {
 		close(pass)
 		synctest.Wait()
 		want(t, late, 3)
-		if len(s.lanes) != 0 {
-			t.Errorf("%d lanes are left", len(s.lanes))
-		}
+		must.Equal(t, len(s.lanes), 0, "the lanes left")
 	})
 }
 
@@ -647,9 +645,7 @@ func TestManyCallers(t *testing.T) {
 	}
 	wg.Wait()
 	for key, n := range ran {
-		if n != 1 {
-			t.Errorf("%s ran %d times", key, n)
-		}
+		must.Equal(t, n, 1, "the times that %s ran", key)
 	}
 	if len(ran) != callers*rounds || len(s.lanes) != 0 {
 		t.Errorf("%d ran, %d lanes are left", len(ran), len(s.lanes))

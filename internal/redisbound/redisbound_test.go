@@ -52,9 +52,7 @@ func TestAnswersPass(t *testing.T) {
 		if got, err := read(&b, sent, part, ""); err != nil || got != sent {
 			t.Errorf("in parts of %d: %d of %d bytes, %v", part, len(got), len(sent), err)
 		}
-		if held := b.held.Load(); held != 0 {
-			t.Errorf("%d bytes are held", held)
-		}
+		must.Equal(t, b.held.Load(), 0, "the bytes held")
 	}
 	for _, address := range []string{"*-1\r\n", "_\r\n", "*2\r\n$1\r\na\r\n$1\r\n1\r\n", "-ERR no\r\n"} {
 		must.Equal(t, must.Get(read(&b, address, 1, primaryOf))(t), address)
@@ -107,9 +105,7 @@ func TestOthersEnd(t *testing.T) {
 			if got, err := read(&b, c.sent, part, c.after); !errors.Is(err, errAnswer) {
 				t.Errorf("%s in parts of %d: %d bytes, %v", name, part, len(got), err)
 			}
-			if held := b.held.Load(); held != 0 {
-				t.Errorf("%s: %d bytes are held", name, held)
-			}
+			must.Equal(t, b.held.Load(), 0, "%s: the bytes held", name)
 		}
 	}
 }
@@ -146,9 +142,7 @@ func TestTogether(t *testing.T) {
 		third.Close()
 		<-secondEnded
 		<-thirdEnded
-		if held := b.held.Load(); held != 0 {
-			t.Errorf("%d bytes are held", held)
-		}
+		must.Equal(t, b.held.Load(), 0, "the bytes held")
 	})
 }
 

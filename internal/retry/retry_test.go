@@ -83,9 +83,7 @@ func TestPermanent(t *testing.T) {
 			t.Errorf("%d attempts, error %v", len(*times), err)
 		}
 	})
-	if retry.Permanent(nil) != nil {
-		t.Error("Permanent(nil) is an error")
-	}
+	must.Equal(t, retry.Permanent(nil), nil, "Permanent(nil)")
 }
 
 func TestContextEndsAPause(t *testing.T) {

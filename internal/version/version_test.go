@@ -35,9 +35,7 @@ func TestOf(t *testing.T) {
 func TestRevision(t *testing.T) {
 	info := &debug.BuildInfo{Settings: []debug.BuildSetting{{Key: "vcs", Value: "git"}, {Key: "vcs.revision", Value: "0a1b2c"}}}
 	must.Equal(t, commit(info), "0a1b2c")
-	if got := Revision("ff"); got != "ff" {
-		t.Errorf("got %q, want the given revision", got)
-	}
+	must.Equal(t, Revision("ff"), "ff", "the given revision")
 }
 
 func TestUserAgent(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/record"
 )
 
@@ -107,7 +108,5 @@ func TestDuplicatesAreCounted(t *testing.T) {
 	if text := r.String(); !strings.Contains(text, "51 and 49 more were issued twice") || !strings.Contains(text, "batch of 100: 100 numbers 51 … 150") {
 		t.Error(text)
 	}
-	if want := "chaos: seed 7, 1s, 210 numbers, 3 calls, 0 faults of 0 classes, 60 duplicates, 60 violations"; r.Line() != want {
-		t.Errorf("got  %s\nwant %s", r.Line(), want)
-	}
+	must.Equal(t, r.Line(), "chaos: seed 7, 1s, 210 numbers, 3 calls, 0 faults of 0 classes, 60 duplicates, 60 violations", "the line")
 }

@@ -164,9 +164,7 @@ func flakes(at, machine, sequence, count int64) record.Run {
 // want compares the counted violations.
 func want(tb testing.TB, r *Report, counts map[string]int64) {
 	tb.Helper()
-	if fmt.Sprint(r.Counts) != fmt.Sprint(counts) {
-		tb.Errorf("violations %v, want %v\n%s", r.Counts, counts, r)
-	}
+	must.Equal(tb, fmt.Sprint(r.Counts), fmt.Sprint(counts), "%s\nthe violations", r)
 }
 
 func decimal(n int64) string { return strconv.FormatInt(n, 10) }

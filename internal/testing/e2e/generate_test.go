@@ -45,9 +45,7 @@ func checkNumbers(t *testing.T, n *node.Node, bizType, path string, count int) {
 		}
 		seen[number] = true
 	}
-	if lines != count {
-		t.Errorf("%d lines, want %d", lines, count)
-	}
+	must.Equal(t, lines, count, "the lines")
 	must.Is(t, must.Err(os.Stat(path+".seqd")), fs.ErrNotExist, "the note of a complete file")
 }
 

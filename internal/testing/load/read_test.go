@@ -59,8 +59,7 @@ func TestShapes(t *testing.T) {
 
 func TestLinesOfALog(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "record")
-	writer, err := record.Create(path)
-	must.Do(t, err)
+	writer := must.Get(record.Create(path))(t)
 	j, err := NewJournal(writer, io.Discard, Shapes(Options{}))
 	must.Do(t, err)
 	for _, line := range []string{
