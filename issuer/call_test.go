@@ -128,17 +128,13 @@ func TestPlain(t *testing.T) {
 		t.Helper()
 		form, err := is.Form(name)
 		must.Code(t, err, code)
-		if form.Plain != want {
-			t.Errorf("%s is plain: %t", name, form.Plain)
-		}
+		must.Equal(t, form.Plain, want, "%s is plain", name)
 		if form.Exact != (code == "" && name != "large") {
 			t.Errorf("no number of %s is above 2^53: %t", name, form.Exact)
 		}
 		increment, err := is.Increment(name)
 		must.Code(t, err, code)
-		if increment != apart {
-			t.Errorf("the numbers of %s are %d apart", name, increment)
-		}
+		must.Equal(t, increment, apart, "how far the numbers of %s are apart", name)
 	}
 	check("order", true, 1, "")
 	check("shown", false, 3, "")

@@ -101,9 +101,7 @@ func TestPluginThatBlocks(t *testing.T) {
 				began := time.Now()
 				_, err := is.Next(t.Context(), "order", 2)
 				must.Code(t, err, want)
-				if waited := time.Since(began); waited != time.Second {
-					t.Errorf("it waited %s", waited)
-				}
+				must.Equal(t, time.Since(began), time.Second, "it waited")
 				if where != "OnError" && !strings.Contains(err.Error(), "plugin stuck") {
 					t.Errorf("%v does not name the plugin", err)
 				}
@@ -129,9 +127,7 @@ func TestPluginThatBlocksManyTimes(t *testing.T) {
 		wg.Wait()
 		began := time.Now()
 		must.Code(t, must.Err(is.Next(t.Context(), "order", 1)), seqd.CodeTimeout)
-		if time.Since(began) != 0 {
-			t.Error("the request waited, although a hundred hang")
-		}
+		must.Equal(t, time.Since(began), 0, "how long the request waited, although a hundred hang,")
 		close(stuck)
 		synctest.Wait()
 		must.Report(t, must.Err(is.Next(t.Context(), "order", 1)))
@@ -200,9 +196,7 @@ func TestChainQuickAndApart(t *testing.T) {
 		if err := is.Issue(t.Context(), call); err != nil || !slices.Equal(call.Sequence.IDs(), []string{"ba1", "ba2"}) {
 			t.Errorf("quick %v: %v, %v", quick, call.Sequence.IDs(), err)
 		}
-		if want := (seqd.Limit{Quota: 8, Remaining: 3, Reset: time.Second}); call.Limit != want {
-			t.Errorf("quick %v: the limit is %+v, want %+v", quick, call.Limit, want)
-		}
+		must.Equal(t, call.Limit, seqd.Limit{Quota: 8, Remaining: 3, Reset: time.Second}, "quick %v: the limit", quick)
 		call.Count = 3
 		must.Code(t, is.Issue(t.Context(), call), seqd.CodePluginPanic)
 	}
@@ -246,9 +240,7 @@ func TestPanicsDoNotFloodTheLog(t *testing.T) {
 			for range calls {
 				must.Code(t, is.Issue(t.Context(), &seqd.Call{BizType: "order", Count: 1}), seqd.CodePluginPanic)
 			}
-			if got := strings.Count(text.String(), "\n"); got != want {
-				t.Errorf("%d calls leave %d lines, want %d", calls, got, want)
-			}
+			must.Equal(t, strings.Count(text.String(), "\n"), want, "the lines that %d calls leave", calls)
 		}
 		lines(1000, 100)
 		time.Sleep(time.Second)
@@ -393,9 +385,7 @@ func TestPeriods(t *testing.T) {
 		if back, ok := test.reset.Parse(strings.TrimPrefix(test.counter, "order@")); !ok || back != p {
 			t.Errorf("%s: read back as %s, %v", test.counter, back, ok)
 		}
-		if test.reset.Of(p.Date()) != p {
-			t.Errorf("the date of %s is %s", p, p.Date())
-		}
+		must.Equal(t, test.reset.Of(p.Date()), p, "the period of %s, the date of %s,", p.Date(), p)
 		for _, wrong := range []string{"", "20260230", "2026020", "26", "202613", "2026-02-03", "x"} {
 			if back, ok := test.reset.Parse(wrong); ok {
 				t.Errorf("%s: %q is read as %s", test.reset, wrong, back)

@@ -35,19 +35,13 @@ func (p *watched) OnError(context.Context, *seqd.Call, *seqd.Error) {
 }
 
 func (p *watched) open() error {
-	if p.closed.Load() != 0 {
-		p.t.Error("a call was in a closed plugin")
-	}
+	must.Equal(p.t, p.closed.Load(), 0, "the times that a plugin with a call in it was closed")
 	return nil
 }
 
 func (p *watched) Close(context.Context) error {
-	if p.closed.Add(1) != 1 {
-		p.t.Error("a plugin was closed twice")
-	}
-	if n := p.inside.Load(); n != 0 {
-		p.t.Errorf("a plugin was closed with %d calls inside", n)
-	}
+	must.Equal(p.t, p.closed.Add(1), 1, "the times that a plugin was closed")
+	must.Equal(p.t, p.inside.Load(), 0, "the calls inside a plugin that was closed")
 	p.strategy.mu.Lock()
 	defer p.strategy.mu.Unlock()
 	if p.strategy.open {
@@ -104,9 +98,7 @@ func churn(t *testing.T, change func(t *testing.T, round int, is *issuer.Issuer,
 		callers.Wait()
 		shut(t, is)
 		must.Report(t, h.Check())
-		if got := h.Highest(); got != int64(h.Numbers()) {
-			t.Errorf("%d numbers up to %d: some were skipped", h.Numbers(), got)
-		}
+		must.Equal(t, h.Highest(), int64(h.Numbers()), "the highest number, if none was skipped,")
 		for i, s := range all {
 			if s.open || s.closed > 1 {
 				t.Errorf("strategy %d: open %v, closed %d times", i, s.open, s.closed)

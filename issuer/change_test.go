@@ -127,9 +127,7 @@ func TestBuildFails(t *testing.T) {
 			if seq, err := is.Next(t.Context(), "order", 1); err != nil || seq.First() != 4 {
 				t.Errorf("got %v, %v", seq, err)
 			}
-			if next.learned != first {
-				t.Errorf("learned %v", next.learned)
-			}
+			must.Equal[any](t, next.learned, first, "learned")
 			shut(t, is)
 		})
 	}
@@ -153,9 +151,7 @@ func TestBuildOfAnotherName(t *testing.T) {
 	_, err := is.Next(t.Context(), "order", 1)
 	must.Code(t, err, seqd.CodeInternal)
 	must.Code(t, must.Err(is.Next(t.Context(), "other", 1)), seqd.CodeUnknownBizType)
-	if closed != 1 {
-		t.Errorf("the plugin was closed %d times", closed)
-	}
+	must.Equal(t, closed, 1, "the times that the plugin was closed")
 	err = is.Put(t.Context(), "no/name", func() (issuer.Definition, error) { t.Error("was built"); return d, nil })
 	must.Code(t, err, seqd.CodeInvalidBizType)
 	shut(t, is)
@@ -167,9 +163,7 @@ func TestLearners(t *testing.T) {
 	store := &shelf{}
 	first, second, third := &lasting{shelf: store}, &lasting{shelf: store}, &lasting{shelf: store}
 	put(t, is, first)
-	if first.learned != nil {
-		t.Error("the first one learned")
-	}
+	must.Equal[any](t, first.learned, nil, "what the first one learned")
 	must.Report(t, must.Err(is.Next(t.Context(), "order", 1)))
 	for range 2 {
 		must.Report(t, is.Remove(t.Context(), "order", seqd.Errorf(seqd.CodeDisabled, "off")))
@@ -308,7 +302,6 @@ func TestParseAndResourceAfterClose(t *testing.T) {
 		t.Errorf("got %v, %v", got, err)
 	}
 	must.Code(t, must.Err(is.Next(t.Context(), "order", 1)), seqd.CodeStopping)
-	if shut(t, is); closed != 1 {
-		t.Errorf("a plugin was closed %d times", closed)
-	}
+	shut(t, is)
+	must.Equal(t, closed, 1, "the times that a plugin was closed")
 }

@@ -35,16 +35,12 @@ func (s *shown) ResourceName() string { return "things" }
 func (s *shown) Show(context.Context, url.Values) (any, error) { return s.calls.Load(), s.open() }
 
 func (s *shown) open() error {
-	if s.closed.Load() != 0 {
-		s.t.Error("a closed plugin was asked")
-	}
+	must.Equal(s.t, s.closed.Load(), 0, "the times that a plugin was closed when it was asked")
 	return nil
 }
 
 func (s *shown) Close(context.Context) error {
-	if s.closed.Add(1) != 1 {
-		s.t.Error("a plugin was closed twice")
-	}
+	must.Equal(s.t, s.closed.Add(1), 1, "the times that a plugin was closed")
 	return nil
 }
 
@@ -117,9 +113,7 @@ func TestDisabledShows(t *testing.T) {
 		t.Errorf("learned from %v; the plugin of before was closed %d times", heir.learned, p.closed.Load())
 	}
 	shut(t, is)
-	if next.closed.Load() != 1 {
-		t.Errorf("the plugin was closed %d times", next.closed.Load())
-	}
+	must.Equal(t, next.closed.Load(), 1, "the times that the plugin was closed")
 }
 
 // What is disabled from the start needs no strategy, shows what its plugins have, and is closed
@@ -139,9 +133,7 @@ func TestDisabledFromTheStart(t *testing.T) {
 	must.Do(t, is.Disable(t.Context(), "order", errOff))
 	shut(t, is)
 	for i, p := range []*shown{first, second, third} {
-		if p.closed.Load() != 1 {
-			t.Errorf("plugin %d was closed %d times", i, p.closed.Load())
-		}
+		must.Equal(t, p.closed.Load(), 1, "the times that plugin %d was closed", i)
 	}
 }
 
@@ -184,9 +176,7 @@ func TestCloseWhileDisabling(t *testing.T) {
 		defer cancel()
 		_ = is.Close(ctx)
 		disabling.Wait()
-		if p.closed.Load() != 1 {
-			t.Errorf("the plugin was closed %d times", p.closed.Load())
-		}
+		must.Equal(t, p.closed.Load(), 1, "the times that the plugin was closed")
 		must.Code(t, must.Err(is.Next(t.Context(), "order", 1)), seqd.CodeStopping)
 	})
 }

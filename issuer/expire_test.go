@@ -64,9 +64,7 @@ func TestExpired(t *testing.T) {
 		t.Errorf("heard %q, want %q", heard, want)
 	}
 	for _, text := range []string{"plugin failed to handle an expiry", "rejection handler failed"} {
-		if n := strings.Count(log.String(), text); n != 1 {
-			t.Errorf("the log says %q %d times", text, n)
-		}
+		must.Equal(t, strings.Count(log.String(), text), 1, "the times that the log says %q", text)
 	}
 	must.Do(t, is.Close(t.Context()))
 	heard = nil

@@ -110,9 +110,7 @@ func TestFetchedWhenNeeded(t *testing.T) {
 			}
 			l.remove(t, "order")
 			must.Do(t, ask(l.issuer))
-			if n := l.times("order"); n != 2 {
-				t.Errorf("fetched %d times, want 2", n)
-			}
+			must.Equal(t, l.times("order"), 2, "fetches")
 		})
 	}
 }
@@ -146,9 +144,7 @@ func TestDrop(t *testing.T) {
 	}
 	wantNext(t, l.issuer, "keeps", "1")
 	wantNext(t, l.issuer, "order", "2")
-	if n := l.times("order"); n != 1 {
-		t.Errorf("fetched %d times", n)
-	}
+	must.Equal(t, l.times("order"), 1, "fetches")
 	shut(t, l.issuer)
 	dropped, err := l.issuer.Drop(t.Context(), "order")
 	if must.Code(t, err, seqd.CodeStopping); dropped {
@@ -199,9 +195,7 @@ func TestFetchIsShared(t *testing.T) {
 		close(l.wait)
 		synctest.Wait()
 		wantNext(t, l.issuer, "order", "1")
-		if n := l.times("order"); n != 1 {
-			t.Errorf("fetched %d times", n)
-		}
+		must.Equal(t, l.times("order"), 1, "fetches")
 		shut(t, l.issuer)
 	})
 }
@@ -218,9 +212,7 @@ func TestFetchThatFails(t *testing.T) {
 			t.Error("one failure makes the node unready")
 		}
 		time.Sleep(4500 * time.Millisecond)
-		if n := l.times("order"); n != 5 {
-			t.Errorf("it was tried %d times in 4.5 s", n)
-		}
+		must.Equal(t, l.times("order"), 5, "the tries in 4.5 s")
 		if list, total := l.issuer.Degraded(10); total != 0 {
 			t.Errorf("degraded: %v", list)
 		}
@@ -240,9 +232,7 @@ func TestFetchThatFails(t *testing.T) {
 		}
 		fetched := l.times("order")
 		wantNext(t, l.issuer, "order", "1")
-		if l.times("order") != fetched {
-			t.Error("it was fetched by the caller, not before")
-		}
+		must.Equal(t, l.times("order"), fetched, "fetches, if it was fetched before the caller came,")
 		shut(t, l.issuer)
 	})
 }
@@ -272,9 +262,7 @@ func TestFetchOfAProbeThatFails(t *testing.T) {
 			must.Code(t, state.Unready, seqd.CodeStoreUnavailable)
 		}
 		time.Sleep(4 * time.Second)
-		if n := l.times("name1999"); n != 1 {
-			t.Errorf("what only a probe named was tried %d times", n)
-		}
+		must.Equal(t, l.times("name1999"), 1, "the tries of what only a probe named")
 		wait := make(chan struct{})
 		l.mu.Lock()
 		l.wait = wait

@@ -59,23 +59,17 @@ func TestKnowledge(t *testing.T) {
 	remove(nil)
 	removeOthers(t, is)
 	put(t, is, heir)
-	if heir.learned != left {
-		t.Errorf("learned %v", heir.learned)
-	}
+	must.Equal[any](t, heir.learned, left, "learned")
 	put(t, is, &willing{lasting: lasting{shelf: &shelf{}}})
 	remove(nil)
 	heir = &lasting{shelf: &shelf{}}
 	put(t, is, heir)
-	if heir.learned != nil {
-		t.Errorf("learned %v", heir.learned)
-	}
+	must.Equal[any](t, heir.learned, nil, "learned")
 	last := &wilful{willing: willing{lasting: lasting{shelf: &shelf{}}}}
 	put(t, is, last)
 	remove(nil)
 	put(t, is, heir)
-	if heir.learned != last {
-		t.Errorf("learned %v, which is not what the strategy knows", heir.learned)
-	}
+	must.Equal[any](t, heir.learned, last, "learned, which is what the strategy knows,")
 	shut(t, is)
 }
 

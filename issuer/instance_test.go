@@ -103,9 +103,7 @@ func TestCloseWaitsForInit(t *testing.T) {
 		go func() { _, _ = is.Next(t.Context(), "order", 1) }()
 		synctest.Wait()
 		must.Report(t, is.Close(t.Context()))
-		if s.closed.Load() != 1 {
-			t.Errorf("closed %d times", s.closed.Load())
-		}
+		must.Equal(t, s.closed.Load(), 1, "the times that it was closed")
 	})
 }
 
@@ -122,9 +120,7 @@ func TestNothingIsIssuedAfterClose(t *testing.T) {
 		must.Is(t, is.Close(ctx), context.DeadlineExceeded, "close")
 		time.Sleep(time.Hour)
 		must.Code(t, must.Err(is.Next(t.Context(), "order", 1)), seqd.CodeStopping)
-		if s.closed.Load() != 1 {
-			t.Errorf("closed %d times", s.closed.Load())
-		}
+		must.Equal(t, s.closed.Load(), 1, "the times that it was closed")
 		is.Init(t.Context()) // returns
 	})
 }
@@ -221,8 +217,6 @@ func TestCloseOfWhatBeganIsBounded(t *testing.T) {
 		defer cancel()
 		must.Is(t, is.Close(ctx), context.DeadlineExceeded, "Close")
 		time.Sleep(time.Minute)
-		if closed := s.closed.Load(); closed != 1 {
-			t.Errorf("closed %d times", closed)
-		}
+		must.Equal(t, s.closed.Load(), 1, "the times that it was closed")
 	})
 }

@@ -124,9 +124,7 @@ func TestIssue(t *testing.T) {
 			t.Fatalf("got %v, %v", seq, err)
 		}
 	}
-	if got := o.issued.Load(); got != 10_004 {
-		t.Errorf("%d numbers were counted", got)
-	}
+	must.Equal(t, o.issued.Load(), 10_004, "the numbers counted")
 	_, err := is.Next(t.Context(), "other", 1)
 	must.Code(t, err, seqd.CodeUnknownBizType)
 	must.Code(t, must.Err(is.Next(t.Context(), "no/name", 1)), seqd.CodeInvalidBizType)
@@ -370,9 +368,7 @@ func TestClaim(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &counting{init: func(_ context.Context, fresh bool) error {
-				if fresh != test.claim.fresh {
-					t.Errorf("Init was told fresh = %v", fresh)
-				}
+				must.Equal(t, fresh, test.claim.fresh, "Init was told fresh")
 				return nil
 			}}
 			d := order(s)
@@ -451,9 +447,7 @@ func initAfterAConflict(t *testing.T) {
 	if unready, total := is.Health(10); total != 1 || unready[0].BizType != "order" {
 		t.Errorf("unready: %v, %d", unready, total)
 	}
-	if conflict.inits.Load() != 1 {
-		t.Errorf("%d attempts at a conflict", conflict.inits.Load())
-	}
+	must.Equal(t, conflict.inits.Load(), 1, "the attempts at a conflict")
 	for _, step := range []struct {
 		wait     time.Duration
 		asks     bool
@@ -464,9 +458,7 @@ func initAfterAConflict(t *testing.T) {
 		if step.asks {
 			must.Code(t, must.Err(is.Next(t.Context(), "order", 1)), seqd.CodeConflict)
 		}
-		if got := conflict.inits.Load(); got != step.attempts {
-			t.Errorf("%d attempts, want %d", got, step.attempts)
-		}
+		must.Equal(t, conflict.inits.Load(), step.attempts, "the attempts")
 	}
 	time.Sleep(time.Second)
 	must.Report(t, must.Err(is.Next(t.Context(), "order", 1)))
@@ -482,9 +474,7 @@ func TestCallerDoesNotWaitForInit(t *testing.T) {
 		defer cancel()
 		began := time.Now()
 		must.Code(t, must.Err(is.Next(ctx, "order", 1)), seqd.CodeTimeout)
-		if took := time.Since(began); took != time.Second {
-			t.Errorf("took %s", took)
-		}
+		must.Equal(t, time.Since(began), time.Second, "it took")
 		time.Sleep(time.Hour) // until the attempt has ended
 	})
 }
@@ -600,9 +590,7 @@ func TestRefusalsAreLoggedOncePerEpisode(t *testing.T) {
 		}
 		lines := func(want int) {
 			t.Helper()
-			if got := strings.Count(log.String(), "\n"); got != want {
-				t.Errorf("%d lines were logged, want %d:\n%s", got, want, log.String())
-			}
+			must.Equal(t, strings.Count(log.String(), "\n"), want, "the lines of\n%s", log.String())
 		}
 		refuse(seqd.CodeTimeout, 1000)
 		lines(1)

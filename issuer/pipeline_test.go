@@ -128,9 +128,7 @@ func wantNumbers(t *testing.T, calls []*seqd.Call, errs []error) (total int) {
 		if errs[k] != nil {
 			want = 0
 		}
-		if got := call.Sequence.Len(); got != want {
-			t.Errorf("call %d has %d numbers instead of %d", k, got, want)
-		}
+		must.Equal(t, call.Sequence.Len(), want, "the numbers of call %d", k)
 		if call.Want == seqd.Consecutive && want > 0 && !call.Sequence.Consecutive() {
 			t.Errorf("call %d has the runs %v", k, call.Sequence.Runs())
 		}
@@ -158,9 +156,7 @@ func TestPipelineSharesATake(t *testing.T) {
 	calls, errs := pipelineOf(1, 5, 1, 100)
 	for range 3 { // calls are reused
 		is.IssueAll(t.Context(), calls, errs)
-		if total := wantNumbers(t, calls, errs); total != 107 {
-			t.Errorf("%d numbers", total)
-		}
+		must.Equal(t, wantNumbers(t, calls, errs), 107, "the numbers")
 	}
 	if !slices.Equal(s.made, same(3, 107)) {
 		t.Errorf("the strategy was asked for %v", s.made)
@@ -243,9 +239,7 @@ func TestPipelineOfConsecutiveNumbers(t *testing.T) {
 				}
 			}
 		}
-		if made := left - s.left; made != total+int(o.abandoned.Load())+s.lost {
-			t.Errorf("seed %d: %d were made, %d issued, %d abandoned and %d lost", seed, made, total, o.abandoned.Load(), s.lost)
-		}
+		must.Equal(t, left-s.left, total+int(o.abandoned.Load())+s.lost, "seed %d: the numbers made, of which %d were issued, %d abandoned and %d lost,", seed, total, o.abandoned.Load(), s.lost)
 	}
 }
 
@@ -337,9 +331,7 @@ func TestPipelineOfSlowPlugins(t *testing.T) {
 		calls, errs = pipelineOf(1, 1)
 		began := time.Now()
 		is.IssueAll(t.Context(), calls, errs)
-		if took := time.Since(began); took != 400*time.Millisecond {
-			t.Errorf("two calls took %s", took)
-		}
+		must.Equal(t, time.Since(began), 400*time.Millisecond, "two calls took")
 	})
 }
 
@@ -513,9 +505,7 @@ func TestPipelineDuringChanges(t *testing.T) {
 			return late(1)
 		}
 		h.after = func(_ context.Context, call *seqd.Call) error {
-			if call.Limit != limit {
-				t.Errorf("the limit is %v instead of %v", call.Limit, limit)
-			}
+			must.Equal(t, call.Limit, limit, "the limit")
 			return late(-1)
 		}
 		h.onError = func(context.Context, *seqd.Call) { open.Add(-1) }
@@ -544,9 +534,7 @@ func TestPipelineDuringChanges(t *testing.T) {
 						t.Errorf("call %d: %v", k, err)
 					}
 				}
-				if total := wantNumbers(t, calls, errs); total != 15 {
-					t.Errorf("%d numbers", total)
-				}
+				must.Equal(t, wantNumbers(t, calls, errs), 15, "the numbers")
 				mu.Lock()
 				for _, call := range calls {
 					for n := range call.Sequence.Numbers() {
@@ -568,9 +556,7 @@ func TestPipelineDuringChanges(t *testing.T) {
 	}
 	close(done)
 	wg.Wait()
-	if open.Load() != 0 {
-		t.Errorf("%d calls more entered the plugins than left them", open.Load())
-	}
+	must.Equal(t, open.Load(), 0, "the calls that entered the plugins and did not leave them")
 	shut(t, is)
 	if made := sh.next.Load(); made != int64(len(seen))+o.abandoned.Load() || o.abandoned.Load() == 0 {
 		t.Errorf("%d were made, %d issued and %d abandoned", made, len(seen), o.abandoned.Load())

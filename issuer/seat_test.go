@@ -29,9 +29,7 @@ func TestLifecycle(t *testing.T) {
 	}
 	for _, e := range events {
 		for i, p := range phases {
-			if got, want := p.after(e), table[e][i]; got != want {
-				t.Errorf("event %d in phase %d leads to %d, want %d", e, p, got, want)
-			}
+			must.Equal(t, p.after(e), table[e][i], "the phase after event %d in phase %d", e, p)
 		}
 	}
 }
@@ -84,21 +82,15 @@ func TestInstance(t *testing.T) {
 				wantPhase(t, i, test.phase)
 				i.stop()
 				wantPhase(t, i, test.stopped)
-				if got := seqd.CodeOf(is.initialise(t.Context(), i, &waits{})); got != seqd.CodeStopping {
-					t.Errorf("after stop a caller gets %s", got)
-				}
+				must.Code(t, is.initialise(t.Context(), i, &waits{}), seqd.CodeStopping, "after stop a caller gets")
 				if test.open {
 					go func() { time.Sleep(time.Second); s.outcome <- nil }()
 				}
 				for range 2 {
-					if err := i.close(t.Context()); err != nil {
-						t.Error(err)
-					}
+					must.Report(t, i.close(t.Context()))
 				}
 				wantPhase(t, i, closed)
-				if s.closed != test.closed {
-					t.Errorf("the strategy was closed %d times, want %d", s.closed, test.closed)
-				}
+				must.Equal(t, s.closed, test.closed, "the times that the strategy was closed")
 			})
 		})
 	}
@@ -179,9 +171,7 @@ func TestSeat(t *testing.T) {
 	}
 	s := new(seat)
 	s.settle(s.beginChange(), seatState{kind: dropped})
-	if c := s.beginChange(); c != nil {
-		t.Error("a change of a dropped seat began")
-	}
+	must.Equal(t, s.beginChange(), nil, "the change of a dropped seat")
 }
 
 func wantHeld(t *testing.T, what string, s *seat, want seatState) {
@@ -222,14 +212,10 @@ func TestDroppedSeat(t *testing.T) {
 			s := is.names.find("order")
 			must.Do(t, is.Remove(t.Context(), "order", nil))
 			must.Equal(t, s.look().kind, test.want, "the seat is of kind")
-			if kept := is.names.find("order") == s; kept != test.kept {
-				t.Errorf("the seat is kept: %v", kept)
-			}
+			must.Equal(t, is.names.find("order") == s, test.kept, "the seat is kept")
 			again, c := is.names.beginChange("order")
 			must.Equal(t, again == s, test.kept, "the next change gets another seat than callers")
-			if learns := c.record.known != nil; learns != test.learner {
-				t.Errorf("the next strategy learns: %v", learns)
-			}
+			must.Equal(t, c.record.known != nil, test.learner, "the next strategy learns")
 			if len(is.names.left) > 0 {
 				t.Errorf("%v is left a second time", is.names.left)
 			}

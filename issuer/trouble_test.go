@@ -103,9 +103,7 @@ func TestServes(t *testing.T) {
 				unready != test.unready || degraded != test.degraded || state.Disabled != (test.strategies[0] == nil) {
 				t.Errorf("%s: it is %q, %q, disabled %v, %v", name, unready, degraded, state.Disabled, err)
 			}
-			if serves := is.Serves(); serves != test.serves {
-				t.Errorf("%s: serves is %v", name, serves)
-			}
+			must.Equal(t, is.Serves(), test.serves, "%s: serves", name)
 			cancel()
 			time.Sleep(2 * time.Hour)
 			shut(t, is)
@@ -176,9 +174,7 @@ func TestCutOff(t *testing.T) {
 			if unready != test.unready || limping != degraded {
 				t.Errorf("%+v: %d are unready and %d degraded", test, unready, limping)
 			}
-			if serves := l.issuer.Serves(); serves != (unready == 0) {
-				t.Errorf("%+v: serves is %v", test, serves)
-			}
+			must.Equal(t, l.issuer.Serves(), unready == 0, "%+v: serves", test)
 			states := map[string]int{}
 			l.issuer.States(func(s issuer.State) {
 				if s.Unready != nil {
@@ -388,8 +384,7 @@ func TestOnErrorThatPanics(t *testing.T) {
 	var log strings.Builder
 	d := order(&counting{fail: seqd.Errorf(seqd.CodeExhausted, "no more")},
 		seqd.BoundPlugin{Name: "p", Quick: true, Plugin: &hooks{onError: func(context.Context, *seqd.Call) { panic("oh") }}})
-	is, err := issuer.New([]issuer.Definition{d}, issuer.Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
-	must.Do(t, err)
+	is := must.Get(issuer.New([]issuer.Definition{d}, issuer.Options{Log: slog.New(slog.NewTextHandler(&log, nil))}))(t)
 	must.Code(t, must.Err(is.Next(t.Context(), "order", 1)), seqd.CodeExhausted)
 	if got := log.String(); strings.Count(got, "OnError failed") != 1 || !strings.Contains(got, "plugin p panicked") {
 		t.Errorf("logged %s", got)
