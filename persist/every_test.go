@@ -28,9 +28,7 @@ func TestEvery(t *testing.T) {
 			}
 			seen++
 		}
-		if seen != n {
-			t.Errorf("%d of %d came", seen, n)
-		}
+		must.Equal(t, seen, n, "how many came")
 	}
 }
 
@@ -67,9 +65,7 @@ func TestEveryEnds(t *testing.T) {
 	for range persist.EveryDocument(t.Context(), stopped, "k") {
 		break
 	}
-	if stopped.pages != 1 {
-		t.Errorf("%d pages were read for one record", stopped.pages)
-	}
+	must.Equal(t, stopped.pages, 1, "the pages read for one record")
 }
 
 // Only the counters that begin with the prefix and are longer come.
@@ -81,7 +77,5 @@ func TestCountersUnder(t *testing.T) {
 	for c, err := range persist.CountersUnder(t.Context(), counters, "a/") {
 		got += fmt.Sprint(c.BizTag, " ", err, ";")
 	}
-	if want := "a/x <nil>;a/y@1 <nil>;"; got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
+	must.Equal(t, got, "a/x <nil>;a/y@1 <nil>;")
 }

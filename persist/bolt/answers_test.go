@@ -196,9 +196,7 @@ func TestAnswersExpireOverRestarts(t *testing.T) {
 	k.claims("a", "other", "answer a")
 	k.pass(2 * time.Minute)
 	k.purges(1)
-	if files := k.files(); len(files) != 0 {
-		t.Errorf("left are %v", files)
-	}
+	must.Equal(t, fmt.Sprint(k.files()), "[]", "the files left")
 }
 
 // copied is what a process that is killed now leaves.

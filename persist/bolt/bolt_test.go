@@ -109,9 +109,7 @@ func TestConcurrentCreate(t *testing.T) {
 		must.Report(t, s.stillThere())
 		_ = s.Close()
 	}
-	if opened != 1 {
-		t.Errorf("%d openers have the file at once", opened)
-	}
+	must.Equal(t, opened, 1, "the openers that have the file at once")
 }
 
 func TestOpenRefuses(t *testing.T) {

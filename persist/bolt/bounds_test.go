@@ -66,9 +66,7 @@ func TestClaimsAreForgotten(t *testing.T) {
 	k := newKept(t)
 	held := func(want int) {
 		t.Helper()
-		if n := len(k.store.answers.entries); n != want {
-			t.Errorf("%d claims are held, want %d", n, want)
-		}
+		must.Equal(t, len(k.store.answers.entries), want, "the claims held")
 	}
 	k.answers("a", ttl)
 	held(0)
@@ -105,22 +103,16 @@ func TestWindowBounds(t *testing.T) {
 	k.answers("a", 8*time.Hour)
 	k.pass(time.Hour - time.Millisecond)
 	k.answers("b", 8*time.Hour)
-	if n := len(k.files()); n != 1 {
-		t.Errorf("%d windows before the first is full", n)
-	}
+	must.Equal(t, len(k.files()), 1, "the windows before the first is full")
 	k.pass(time.Millisecond)
 	k.answers("c", 8*time.Hour)
-	if n := len(k.files()); n != 2 {
-		t.Errorf("%d windows after an eighth of the time of an answer", n)
-	}
+	must.Equal(t, len(k.files()), 2, "the windows after an eighth of the time of an answer")
 	for i := range 20 {
 		k.pass(time.Hour)
 		k.answers(fmt.Sprint(i), 8*time.Hour)
 		k.claims("b", "other", "answer b")
 	}
-	if n := len(k.files()); n != 16 {
-		t.Errorf("%d windows, want 16", n)
-	}
+	must.Equal(t, len(k.files()), 16, "the windows")
 	k.claims("19", "other", "answer 19")
 }
 
@@ -135,9 +127,7 @@ func TestPurgeBounds(t *testing.T) {
 	k.claims("a", "other", "answer a")
 	k.pass(time.Millisecond)
 	k.purges(2)
-	if files := k.files(); len(files) != 0 {
-		t.Errorf("left are %v", files)
-	}
+	must.Equal(t, fmt.Sprint(k.files()), "[]", "the files left")
 }
 
 // failsOnce makes the next transaction of a window fail for lack of space.
@@ -198,9 +188,7 @@ func TestClockSteps(t *testing.T) {
 	for _, step := range []struct{ pass, want time.Duration }{{clockStep - time.Millisecond, 0}, {time.Millisecond, clockStep}, {time.Second, clockStep}, {clockStep, 2*clockStep + time.Second}} {
 		k.pass(step.pass)
 		k.purges(0)
-		if got := time.Duration(one.now().Clock-began) * time.Millisecond; got != step.want {
-			t.Errorf("%v later the clock has advanced by %v, want %v", step.pass, got, step.want)
-		}
+		must.Equal(t, time.Duration(one.now().Clock-began)*time.Millisecond, step.want, "how far the clock has advanced %v later", step.pass)
 	}
 }
 

@@ -107,9 +107,7 @@ func TestHangingSyncIsNotRead(t *testing.T) {
 	}()
 	close(goesOn)
 	must.Do(t, <-written)
-	if revision := <-read; revision != 2 {
-		t.Errorf("after the sync the document has revision %d", revision)
-	}
+	must.Equal(t, <-read, 2, "the revision of the document after the sync")
 }
 
 // A write to a file that has lost its name meanwhile is not read until the file is back.

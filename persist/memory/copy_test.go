@@ -23,9 +23,7 @@ func TestCopy(t *testing.T) {
 			s.History().Append(ctx, []persist.HistoryRecord{{ID: persist.HistoryID(n, 1, 1), BizType: "order", Time: n, Count: 1}}),
 			swapped,
 		} {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 		}
 	}
 	has := func(s *memory.Store, n, records int64) bool {

@@ -44,11 +44,7 @@ func TestMonitor(t *testing.T) {
 		} else {
 			m.Succeeded(t.Context(), &event.CommandSucceededEvent{CommandFinishedEvent: done})
 		}
-		if got := fmt.Sprint(ended); got != "["+test.want+"]" {
-			t.Errorf("%s ended as %s, want %s", test.name, got, test.want)
-		}
+		must.Equal(t, fmt.Sprint(ended), "["+test.want+"]", "how %s ended", test.name)
 	}
-	if monitor(nil) != nil {
-		t.Error("commands are watched although nothing is traced")
-	}
+	must.Equal(t, monitor(nil), nil, "what watches commands, although nothing is traced,")
 }

@@ -2,6 +2,8 @@ package sqlstore
 
 import (
 	"testing"
+
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 func TestPieces(t *testing.T) {
@@ -32,8 +34,6 @@ func TestPieces(t *testing.T) {
 			}
 			total += len(piece)
 		}
-		if total != len(test.rows) {
-			t.Errorf("%d of %d rows are in a piece", total, len(test.rows))
-		}
+		must.Equal(t, total, len(test.rows), "the rows in a piece")
 	}
 }

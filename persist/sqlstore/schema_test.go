@@ -104,9 +104,7 @@ func TestSchema(t *testing.T) {
 		if _, err := s.Now(t.Context()); !errors.Is(err, test.want) || test.want == nil && err != nil {
 			t.Errorf("%s: %v, want %v", name, err, test.want)
 		}
-		if ran := strings.Join(db.ran, " "); ran != test.ran {
-			t.Errorf("%s: ran %q, want %q", name, ran, test.ran)
-		}
+		must.Equal(t, strings.Join(db.ran, " "), test.ran, "%s: ran", name)
 		sent := db.sent
 		if _, err := s.Now(t.Context()); test.want == nil && (err != nil || db.sent != sent+1) {
 			t.Errorf("%s: it was checked again: %d statements, %v", name, db.sent-sent, err)

@@ -34,17 +34,11 @@ func TestForward(t *testing.T) {
 			c.pass(step.wait / 10)
 			must.Do(t, n.Ask(t.Context()))
 		}
-		if got := must.Get(n.Times(t.Context()))(t).Forward; got != step.want.Milliseconds() {
-			t.Errorf("set by %v, %v later: set forward by %d ms, want %v", step.set, step.wait, got, step.want)
-		}
+		must.Equal(t, must.Get(n.Times(t.Context()))(t).Forward, step.want.Milliseconds(), "set by %v, %v later: the ms set forward", step.set, step.wait)
 	}
 	c.pass(time.Hour)
 	must.Do(t, n.Ask(t.Context()))
-	if got := must.Get(n.Times(t.Context()))(t).Forward; got != time.Hour.Milliseconds() {
-		t.Errorf("an hour: %d ms", got)
-	}
+	must.Equal(t, must.Get(n.Times(t.Context()))(t).Forward, time.Hour.Milliseconds(), "the ms set forward by an hour")
 	must.Do(t, a.Beat(t.Context()))
-	if got := must.Get(n.Times(t.Context()))(t).Forward; got != 0 {
-		t.Errorf("an hour, and all have their whole time again: %d ms", got)
-	}
+	must.Equal(t, must.Get(n.Times(t.Context()))(t).Forward, 0, "the ms set forward by an hour when all have their whole time again")
 }
