@@ -77,9 +77,7 @@ func TestReadKeys(t *testing.T) {
 	} {
 		p := mustPlugin(t, Settings{Template: template}, never(), 0)
 		for _, id := range ids {
-			if r, err := p.Read(t.Context(), id, seqd.Counter{}); seqd.CodeOf(err) != seqd.CodeInvalidID {
-				t.Errorf("%s reads %q as %+v, %v", template, id, r, err)
-			}
+			must.Code(t, must.Err(p.Read(t.Context(), id, seqd.Counter{})), seqd.CodeInvalidID, "%s reads %q", template, id)
 		}
 	}
 	long := strings.Repeat("k", 64)

@@ -110,9 +110,7 @@ func TestShape(t *testing.T) {
 		}
 		shapes[s.shape()] = s
 	}
-	if got, want := example().shape(), `v1 "INV-{date:20060102}-{seq:06}{check}" luhn`; got != want {
-		t.Errorf("the shape is %s, and IDs in stores are claimed under %s", got, want)
-	}
+	must.Equal(t, example().shape(), `v1 "INV-{date:20060102}-{seq:06}{check}" luhn`, "the shape, under which IDs in stores are claimed,")
 }
 
 // counter is a strategy that counts, in a period.
@@ -146,17 +144,13 @@ func TestChain(t *testing.T) {
 	}
 	is := must.Get(issuer.New([]issuer.Definition{d}, issuer.Options{}))(t)
 	seq := must.Get(is.Next(t.Context(), "order", 2))(t)
-	if got, want := fmt.Sprint(seq.IDs()), "[INV-20261121-0000428 INV-20261121-0000436]"; got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
+	must.Equal(t, fmt.Sprint(seq.IDs()), "[INV-20261121-0000428 INV-20261121-0000436]", "the IDs")
 	for id, valid := range map[string]bool{"INV-20261121-0000436": true, "INV-20261121-0000437": false} {
 		if p, err := is.Parse("order", id); err != nil || p.Number != 43 || p.Period != 20261121 || p.Valid != valid {
 			t.Errorf("%s reads as %+v, %v", id, p, err)
 		}
 	}
-	if _, err := is.Parse("order", "INV-20261121-12345678903"); seqd.CodeOf(err) != seqd.CodeInvalidID {
-		t.Errorf("a number with more digits than the plugin before shows gives %v", err)
-	}
+	must.Code(t, must.Err(is.Parse("order", "INV-20261121-12345678903")), seqd.CodeInvalidID, "a number with more digits than the plugin before shows")
 }
 
 // TestAfterErrors checks that a plugin or strategy that violates its contract fails the request and

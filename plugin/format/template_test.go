@@ -107,9 +107,7 @@ func TestDocumented(t *testing.T) {
 		{"{{{seq:03}}}", "", "{042}"},
 		{"T{seq:06r62}-{check}", "mod97", "T00000g-34"},
 	} {
-		if got := show(t, mustPlugin(t, Settings{test.template, test.check}, never(), 0), 0, 42); got != test.want {
-			t.Errorf("%s shows %s, want %s", test.template, got, test.want)
-		}
+		must.Equal(t, show(t, mustPlugin(t, Settings{test.template, test.check}, never(), 0), 0, 42), test.want, "%s shows", test.template)
 	}
 }
 
@@ -117,9 +115,7 @@ func TestDocumented(t *testing.T) {
 func TestRadixes(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for radix, alphabet := range alphabets {
-		if len(alphabet) != radix {
-			t.Errorf("radix %d has %d digits", radix, len(alphabet))
-		}
+		must.Equal(t, len(alphabet), radix, "the digits of radix %d", radix)
 		for _, width := range []int{1, 7, 64} {
 			u := numeral{width, alphabet}
 			numbers := []uint64{0, 1, 9, 10, 31, 32, 61, 62, 1<<53 - 1, math.MaxInt64, math.MaxUint64 - 1, math.MaxUint64}

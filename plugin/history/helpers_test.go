@@ -141,9 +141,7 @@ func once(t testing.TB, numbers []int64, n int) {
 			t.Fatalf("%d is not there", number)
 		}
 	}
-	if len(numbers) != n {
-		t.Errorf("%d records, want %d", len(numbers), n)
-	}
+	must.Equal(t, len(numbers), n, "the records")
 }
 
 // wantGauges compares what a plugin measures.

@@ -122,9 +122,7 @@ func TestOverflow(t *testing.T) {
 					want = 6 * time.Second
 				}
 				must.Equal(t, took, want, "took")
-				if p.pipe.left() != 10 {
-					t.Errorf("%d are held", p.pipe.left())
-				}
+				must.Equal(t, p.pipe.left(), 10, "how many are held")
 				dropped := map[string]float64{Drop: 3}[policy]
 				wantGauges(t, p, 10, 10, dropped)
 				store.set(nil, false, nil)
@@ -254,9 +252,7 @@ func TestShared(t *testing.T) {
 	stop(t, d)
 	once(t, kept(t, store.HistoryStore, "a"), 1)
 	once(t, kept(t, store.HistoryStore, "b"), 2)
-	if len(pipes.by) != 0 {
-		t.Errorf("%d pipes are left", len(pipes.by))
-	}
+	must.Equal(t, len(pipes.by), 0, "the pipes left")
 }
 
 // TestRetention checks that old records of this biz type are removed in small steps, and no others.

@@ -20,9 +20,7 @@ func TestKeyFileIsMadeOnce(t *testing.T) {
 	logged.Log = slog.New(slog.NewTextHandler(r, nil))
 	first := newPluginIn(t, logged, &Settings{Digits: 8, KeyFile: path})
 	stat := must.Get(os.Stat(path))(t)
-	if stat.Mode().Perm() != 0o600 {
-		t.Errorf("mode %v", stat.Mode())
-	}
+	must.Equal(t, stat.Mode().Perm(), 0o600, "the mode")
 	second := newPluginIn(t, logged, &Settings{Digits: 8, KeyFile: path})
 	key := must.Get(readKey(path))(t)
 	if log := r.log.String(); strings.Count(log, "a new key was created") != 1 || !strings.Contains(log, path) || strings.Contains(log, string(key)) {
@@ -61,9 +59,7 @@ func TestKeyFileIsMadeAtOnce(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if makers.Load() != 1 {
-			t.Errorf("%d made it", makers.Load())
-		}
+		must.Equal(t, makers.Load(), 1, "how many made it")
 		for _, key := range keys {
 			if key != keys[0] || len(key) != 64 {
 				t.Fatalf("keys of %d and %d bytes that differ", len(key), len(keys[0]))
@@ -132,9 +128,7 @@ func TestKeyFileIsReadOnce(t *testing.T) {
 	newPlugin(t, settings)
 	before := shapeOf(t, settings)
 	must.Do(t, os.Remove(path))
-	if after := shapeOf(t, settings); after != before {
-		t.Errorf("the shape %s became %s", before, after)
-	}
+	must.Equal(t, shapeOf(t, settings), before, "the shape")
 	must.Is(t, must.Err(os.Stat(path)), fs.ErrNotExist, "the file was made again")
 }
 

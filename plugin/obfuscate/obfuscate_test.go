@@ -267,9 +267,7 @@ func TestNoAllocations(t *testing.T) {
 	}
 	one() // the buffers grow
 	one()
-	if n := testing.AllocsPerRun(100, one); n != 0 {
-		t.Errorf("%v allocations", n)
-	}
+	must.Equal(t, testing.AllocsPerRun(100, one), 0, "allocations")
 }
 
 // BenchmarkAfter measures what the plugin adds to a request for one number.
@@ -308,9 +306,7 @@ func BenchmarkRead(b *testing.B) {
 func TestMeasure(t *testing.T) {
 	for want, settings := range map[float64]*Settings{99: {Digits: 2, Key: someKey}, 15: {Bits: 4, Key: someKey}} {
 		newPlugin(t, settings).Measure(func(m seqd.Measurement) {
-			if m != (seqd.Measurement{Gauge: seqd.GaugeLimit, Value: want}) {
-				t.Errorf("%+v, want %v", m, want)
-			}
+			must.Equal(t, m, seqd.Measurement{Gauge: seqd.GaugeLimit, Value: want})
 		})
 	}
 }

@@ -197,9 +197,7 @@ func TestGolden(t *testing.T) {
 		if got := p.forward(g.number); got != g.want {
 			t.Errorf("{%d, %d, %q, %d, %d},", g.digits, g.bits, g.key, g.number, got)
 		}
-		if got := p.backward(g.want); got != g.number {
-			t.Errorf("digits %d, bits %d, key %q: %d goes back to %d, want %d", g.digits, g.bits, g.key, g.want, got, g.number)
-		}
+		must.Equal(t, p.backward(g.want), g.number, "digits %d, bits %d, key %q: %d goes back to", g.digits, g.bits, g.key, g.want)
 	}
 }
 

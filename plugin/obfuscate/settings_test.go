@@ -174,9 +174,7 @@ func TestShape(t *testing.T) {
 	if text := shapeOf(t, &Settings{Digits: 8, KeyEnv: "OBFUSCATE_KEY"}); seen[text] != 0 {
 		t.Errorf("the same key from elsewhere has the shape %s", text)
 	}
-	if got := shapeOf(t, &Settings{Digits: 8, Key: someKey}); got != goldenShape {
-		t.Errorf("the shape is %q, want %q: biz types that have issued would be refused", got, goldenShape)
-	}
+	must.Equal(t, shapeOf(t, &Settings{Digits: 8, Key: someKey}), goldenShape, "the shape, without which biz types that have issued would be refused,")
 	if _, err := shape(seqd.BizType{}, seqd.PluginBinding{Settings: 5}, ""); err == nil {
 		t.Error("settings of another type have a shape")
 	}

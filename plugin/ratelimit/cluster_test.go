@@ -43,9 +43,7 @@ func clusterOf(t *testing.T, env plugin.Env) seqd.Plugin {
 func TestRedisAway(t *testing.T) {
 	m, c, log := &missing{}, newClock(), &bytes.Buffer{}
 	p := clusterOf(t, plugin.Env{Redis: m.client(t), Now: c.now, Log: slog.New(slog.NewTextHandler(log, nil))})
-	if n := passes(p, "shop", 1); n != 3 {
-		t.Errorf("%d passed", n)
-	}
+	must.Equal(t, passes(p, "shop", 1), 3, "passed")
 	tried := m.tried.Load()
 	if tried == 0 {
 		t.Error("Redis was not tried")

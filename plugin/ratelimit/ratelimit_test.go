@@ -69,13 +69,9 @@ func TestBurstThenRate(t *testing.T) {
 		t.Errorf("%+v, %v after %s", limit, err, err.RetryAfter)
 	}
 	c.add(time.Second)
-	if n := passes(p, "", 1); n != 2 {
-		t.Errorf("%d passed in a second", n)
-	}
+	must.Equal(t, passes(p, "", 1), 2, "passed in a second")
 	c.add(time.Hour)
-	if n := passes(p, "", 1); n != 5 {
-		t.Errorf("%d passed after an hour", n)
-	}
+	must.Equal(t, passes(p, "", 1), 5, "passed after an hour")
 }
 
 // TestRetryAfterIsExact checks that a request passes after RetryAfter and not a little sooner.
@@ -128,13 +124,9 @@ func TestPerNumber(t *testing.T) {
 func TestCallersHaveBucketsOfTheirOwn(t *testing.T) {
 	p := ratelimit.New(settings(1, 3), newClock().now)
 	for _, caller := range []string{"", "shop", "Shop", "app"} {
-		if n := passes(p, caller, 1); n != 3 {
-			t.Errorf("%q: %d passed", caller, n)
-		}
+		must.Equal(t, passes(p, caller, 1), 3, "%q: passed", caller)
 	}
-	if n := passes(p, "", 1); n != 0 {
-		t.Errorf("%d more passed without a name", n)
-	}
+	must.Equal(t, passes(p, "", 1), 0, "passed without a name")
 }
 
 // TestBucketsAreBounded checks that there are never more than 10,000 buckets, however many names
@@ -146,9 +138,7 @@ func TestBucketsAreBounded(t *testing.T) {
 	for i := range 20_000 {
 		passed += passes(p, fmt.Sprint("caller ", i), 1)
 	}
-	if passed != 10_001 {
-		t.Errorf("%d passed, want one for each of 10000 and one for the crowd", passed)
-	}
+	must.Equal(t, passed, 10_001, "passed, one for each of 10000 and one for the crowd,")
 	c.add(2 * time.Second)
 	for i := range 5000 {
 		if n := passes(p, fmt.Sprint("late ", i), 1); n != 1 {
@@ -174,9 +164,7 @@ func TestClockJumps(t *testing.T) {
 	c.add(100 * 365 * 24 * time.Hour)
 	passes(p, "", 1)
 	c.add(time.Second)
-	if n := passes(p, "", 1); n != 1 {
-		t.Errorf("a second later %d passed", n)
-	}
+	must.Equal(t, passes(p, "", 1), 1, "passed a second later")
 }
 
 // TestConcurrent checks that concurrent requests get no more tokens than there are.
@@ -195,9 +183,7 @@ func TestConcurrent(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if passed.Load() != 1000 {
-		t.Errorf("%d passed, want 500 of each of two callers", passed.Load())
-	}
+	must.Equal(t, passed.Load(), 1000, "passed, 500 of each of two callers,")
 }
 
 func TestSettings(t *testing.T) {
@@ -316,8 +302,6 @@ func TestNoAllocation(t *testing.T) {
 	for _, caller := range []string{"", "shop"} {
 		call := &seqd.Call{BizType: "order", Count: 1, Caller: seqd.Caller{Name: caller}}
 		_ = p.Before(t.Context(), call)
-		if n := testing.AllocsPerRun(1000, func() { _ = p.Before(context.Background(), call) }); n != 0 {
-			t.Errorf("%q: %v allocations", caller, n)
-		}
+		must.Equal(t, testing.AllocsPerRun(1000, func() { _ = p.Before(context.Background(), call) }), 0, "%q: allocations", caller)
 	}
 }

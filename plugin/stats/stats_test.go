@@ -286,7 +286,5 @@ func (c *counting) Generate(_ context.Context, n int, seq *seqd.Sequence) error 
 func TestNoAllocation(t *testing.T) {
 	s := stats.New("order", time.Now)
 	call := &seqd.Call{Count: 3}
-	if n := testing.AllocsPerRun(1000, func() { _ = s.After(context.Background(), call) }); n != 0 {
-		t.Errorf("%v allocations", n)
-	}
+	must.Equal(t, testing.AllocsPerRun(1000, func() { _ = s.After(context.Background(), call) }), 0, "allocations")
 }

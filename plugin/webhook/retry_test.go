@@ -79,9 +79,7 @@ func TestRetries(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s, log := play(t, nil, test.answers...)
-				if len(s.at) != test.asked {
-					t.Errorf("asked %d times, want %d", len(s.at), test.asked)
-				}
+				must.Equal(t, len(s.at), test.asked, "the times that it asked")
 				last := test.answers[min(test.asked, len(test.answers))-1]
 				taken := last.status/100 == 2
 				if n := strings.Count(log, "refusals cannot be posted"); n > 1 || (n == 0) != (taken && test.asked == 1) {
@@ -139,9 +137,7 @@ func TestGivenUpIsSaid(t *testing.T) {
 		if want := []int64{0, 0, 1, 1, 0}; len(dropped) != len(want) || dropped[2] != 1 || dropped[3] != 1 || dropped[4] != 0 {
 			t.Errorf("dropped %v, want %v", dropped, want)
 		}
-		if n := strings.Count(log.String(), "\n"); n != 2 {
-			t.Errorf("logged %d lines, want one for the episode and one for its end: %s", n, log)
-		}
+		must.Equal(t, strings.Count(log.String(), "\n"), 2, "the lines, one for the episode and one for its end, of %s", log)
 	})
 }
 
