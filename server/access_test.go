@@ -33,23 +33,14 @@ import (
 // ask sends a request with a token, or without one for "", and returns status and body.
 func (s *service) ask(client *http.Client, method, path, secret, body string) (int, string) {
 	s.t.Helper()
-	r, err := http.NewRequest(method, s.url+path, strings.NewReader(body))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	r := must.Get(http.NewRequest(method, s.url+path, strings.NewReader(body)))(s.t)
 	r.Header.Set("Content-Type", "application/json")
 	if secret != "" {
 		r.Header.Set("Authorization", "Bearer "+secret)
 	}
-	resp, err := client.Do(r)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	resp := must.Get(client.Do(r))(s.t)
 	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	text := must.Get(io.ReadAll(resp.Body))(s.t)
 	return resp.StatusCode, strings.TrimSuffix(string(text), "\n")
 }
 

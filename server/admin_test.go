@@ -21,20 +21,14 @@ import (
 // and returns the body and the ETag.
 func (s *service) do(want int, method, path, body string, headers ...string) (answer, etag string) {
 	s.t.Helper()
-	req, err := http.NewRequest(method, s.url+path, strings.NewReader(body))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	req := must.Get(http.NewRequest(method, s.url+path, strings.NewReader(body)))(s.t)
 	if body != "" {
 		req.Header.Set("Content-Type", "application/json")
 	}
 	for i := 0; i+1 < len(headers); i += 2 {
 		req.Header.Set(headers[i], headers[i+1])
 	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	resp := must.Get(http.DefaultClient.Do(req))(s.t)
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
 	if err != nil || resp.StatusCode != want {
@@ -92,9 +86,7 @@ func TestLifeOfABizType(t *testing.T) {
 	answer, etag = s.do(200, "POST", "/biz-types/invoice/enable", "")
 	wantIn(t, answer+etag, `"4"`)
 	_, again := s.do(200, "POST", "/biz-types/invoice/enable", "")
-	if again != etag {
-		t.Errorf("what changes nothing gives version %s after %s", again, etag)
-	}
+	must.Equal(t, again, etag, "the version after what changes nothing")
 	next("504")
 	answer, _ = s.do(200, "PATCH", "/biz-types/invoice", `{"start":100}`)
 	wantIn(t, answer, `"warnings":["start 100 is not above `)

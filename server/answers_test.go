@@ -18,21 +18,13 @@ import (
 // post sends a POST with an Idempotency-Key, unless that is "".
 func (s *service) post(path, key string) (status int, body string, replayed bool) {
 	s.t.Helper()
-	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, s.url+path, nil)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	req := must.Get(http.NewRequestWithContext(s.t.Context(), http.MethodPost, s.url+path, nil))(s.t)
 	if key != "" {
 		req.Header.Set("Idempotency-Key", key)
 	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	resp := must.Get(http.DefaultClient.Do(req))(s.t)
 	data, err := io.ReadAll(resp.Body)
-	if err := errors.Join(err, resp.Body.Close()); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Do(s.t, errors.Join(err, resp.Body.Close()))
 	return resp.StatusCode, strings.TrimSuffix(string(data), "\n"), resp.Header.Get("Idempotent-Replayed") == "true"
 }
 
@@ -62,9 +54,7 @@ func TestAnswersLeaveTheCountersAlone(t *testing.T) {
 			t.Fatal(status, body, replayed)
 		}
 	}
-	if after := size(); after != before {
-		t.Errorf("300 answers made %d bytes of %d", after, before)
-	}
+	must.Equal(t, size(), before, "the bytes after 300 answers")
 	must.Do(t, s.stop())
 }
 

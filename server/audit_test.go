@@ -20,9 +20,7 @@ func (s *service) awaitAudit(n int) []admin.AuditLine {
 	await.Eventually(s.t, "the audit lines are written", func() error {
 		answer, _ := s.do(200, "GET", "/audit", "")
 		page.Lines = nil
-		if err := json.Unmarshal([]byte(answer), &page); err != nil {
-			s.t.Fatal(err)
-		}
+		must.Do(s.t, json.Unmarshal([]byte(answer), &page))
 		if len(page.Lines) < n {
 			return fmt.Errorf("they are %s, want %d", answer, n)
 		}
@@ -55,9 +53,7 @@ func TestAuditOverRestarts(t *testing.T) {
 			t.Errorf("%+v", line)
 		}
 	}
-	if want := "DELETE invoice 204 3, PUT invoice 200 2, POST dev.fresh 200 1, PUT invoice 201 1"; strings.Join(got, ", ") != want {
-		t.Errorf("%q, want %s", got, want)
-	}
+	must.Equal(t, strings.Join(got, ", "), "DELETE invoice 204 3, PUT invoice 200 2, POST dev.fresh 200 1, PUT invoice 201 1", "the lines")
 	if lines[0].Node == lines[1].Node {
 		t.Error("two processes have one ID")
 	}

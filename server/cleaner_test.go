@@ -56,9 +56,7 @@ func TestCleanerWarns(t *testing.T) {
 			synctest.Wait()
 			text := log.String()[before:]
 			lines := strings.Count(text, "\n")
-			if lines != min(1, len(step.want)) {
-				t.Errorf("%d lines: %s", lines, text)
-			}
+			must.Equal(t, lines, min(1, len(step.want)), "the lines of %s", text)
 			for _, want := range step.want {
 				if !strings.Contains(text, want) {
 					t.Errorf("%q is not in %s", want, text)

@@ -32,14 +32,8 @@ var dropIns = []struct{ method, target, route string }{
 // visit sends a request without a body.
 func (s *service) visit(method, target string) (status int, header http.Header) {
 	s.t.Helper()
-	r, err := http.NewRequest(method, s.url+target, nil)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	r := must.Get(http.NewRequest(method, s.url+target, nil))(s.t)
+	resp := must.Get(http.DefaultClient.Do(r))(s.t)
 	_ = resp.Body.Close()
 	return resp.StatusCode, resp.Header
 }

@@ -1,6 +1,10 @@
 package server
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/seqd/seqd/internal/testing/must"
+)
 
 func TestBoundConnections(t *testing.T) {
 	for _, tt := range []struct {
@@ -22,8 +26,6 @@ func TestBoundConnections(t *testing.T) {
 		{0, 1024, true, 0},
 		{16_384, ^uint64(0), true, 16_384},
 	} {
-		if got := boundConnections(tt.configured, tt.limit, tt.known); got != tt.want {
-			t.Errorf("%d with %d open files (%t): %d, want %d", tt.configured, tt.limit, tt.known, got, tt.want)
-		}
+		must.Equal(t, boundConnections(tt.configured, tt.limit, tt.known), tt.want, "%d with %d open files (%t)", tt.configured, tt.limit, tt.known)
 	}
 }

@@ -44,9 +44,7 @@ func (b *browser) do(method, target, body string) (status int, text string) {
 func (b *browser) send(method, target, body string, headers ...string) (resp *http.Response, text string) {
 	b.t.Helper()
 	r, err := http.NewRequest(method, target, strings.NewReader(body))
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must.Do(b.t, err)
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Seqd-Console", "1")
 	r.Header.Set("Origin", strings.Join(strings.SplitN(target, "/", 4)[:3], "/"))
@@ -54,14 +52,9 @@ func (b *browser) send(method, target, body string, headers ...string) (resp *ht
 		r.Header.Set(pair[0], pair[1])
 	}
 	resp, err = b.client.Do(r)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must.Do(b.t, err)
 	defer resp.Body.Close()
-	data, err := io.ReadAll(resp.Body)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	data := must.Get(io.ReadAll(resp.Body))(b.t)
 	return resp, string(data)
 }
 

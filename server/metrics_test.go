@@ -29,27 +29,18 @@ type scraped map[string]float64
 
 func (s *service) scrape(headers ...string) scraped {
 	s.t.Helper()
-	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, s.url+"/metrics", nil)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	req := must.Get(http.NewRequestWithContext(s.t.Context(), http.MethodGet, s.url+"/metrics", nil))(s.t)
 	for i := 0; i < len(headers); i += 2 {
 		req.Header.Set(headers[i], headers[i+1])
 	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	resp := must.Get(http.DefaultClient.Do(req))(s.t)
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
 		body, _ := io.ReadAll(resp.Body)
 		s.t.Fatalf("/metrics says %d: %s", resp.StatusCode, body)
 	}
 	parser := expfmt.NewTextParser(model.LegacyValidation)
-	families, err := parser.TextToMetricFamilies(resp.Body)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	families := must.Get(parser.TextToMetricFamilies(resp.Body))(s.t)
 	values := make(scraped)
 	for _, family := range families {
 		for _, metric := range family.Metric {
@@ -172,9 +163,7 @@ bizTypes: [{name: order, start: 100}, {name: user, strategy: snowflake}, {name: 
 	if counted.issued.Load() != 8+21+1+11 || counted.rejected.Load() != 1 {
 		t.Errorf("the observer beside was told of %d numbers and %d refusals", counted.issued.Load(), counted.rejected.Load())
 	}
-	if counted.took.Load() != 12+7 {
-		t.Errorf("the observer beside was told of %d calls", counted.took.Load())
-	}
+	must.Equal(t, counted.took.Load(), 12+7, "the calls that the observer beside was told of")
 }
 
 // A disabled biz type keeps its series; a deleted one loses them.
@@ -201,14 +190,8 @@ func TestMetricsFollowBizTypes(t *testing.T) {
 // send sends a change, which must succeed.
 func (s *service) send(method, path string) {
 	s.t.Helper()
-	req, err := http.NewRequestWithContext(s.t.Context(), method, s.url+path, nil)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	req := must.Get(http.NewRequestWithContext(s.t.Context(), method, s.url+path, nil))(s.t)
+	resp := must.Get(http.DefaultClient.Do(req))(s.t)
 	defer resp.Body.Close()
 	if resp.StatusCode >= 300 {
 		body, _ := io.ReadAll(resp.Body)

@@ -17,21 +17,11 @@ import (
 // raw sends lines and returns the status of the answer.
 func (s *service) raw(lines ...string) int {
 	s.t.Helper()
-	c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	c := must.Get(net.Dial("tcp", strings.TrimPrefix(s.url, "http://")))(s.t)
 	defer c.Close()
-	if err := c.SetDeadline(time.Now().Add(await.Patience)); err != nil {
-		s.t.Fatal(err)
-	}
-	if _, err := fmt.Fprintf(c, "%s\r\n\r\n", strings.Join(lines, "\r\n")); err != nil {
-		s.t.Fatal(err)
-	}
-	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Do(s.t, c.SetDeadline(time.Now().Add(await.Patience)))
+	must.Do(s.t, must.Err(fmt.Fprintf(c, "%s\r\n\r\n", strings.Join(lines, "\r\n"))))
+	resp := must.Get(http.ReadResponse(bufio.NewReader(c), nil))(s.t)
 	defer resp.Body.Close()
 	return resp.StatusCode
 }
@@ -66,9 +56,7 @@ func TestPagesOnEveryRoute(t *testing.T) {
 				r := must.Get(http.ReadRequest(bufio.NewReader(strings.NewReader(route.Method + " " + target + " HTTP/1.1\r\nSeqd-Console: 1\r\n" + tt.page + "\r\n\r\n"))))(t)
 				w := httptest.NewRecorder()
 				running.Handler().ServeHTTP(w, r)
-				if w.Header().Get("X-Content-Type-Options") != "nosniff" {
-					t.Errorf("%s %s: %v", route.Method, target, w.Header())
-				}
+				must.Equal(t, w.Header().Get("X-Content-Type-Options"), "nosniff", "X-Content-Type-Options of %s %s", route.Method, target)
 				kept := w.Code == http.StatusForbidden || w.Code == http.StatusUnauthorized || w.Header().Get("Seqd-Error") == "forbidden" || w.Header().Get("Seqd-Error") == "unauthorized"
 				if mayAnswer := strings.Contains(" "+tt.answered, " "+route.Path+" ") && (route.Method == "GET" || route.Method == "HEAD"); kept == mayAnswer && route.Path != "/console/{build}/{file}" {
 					t.Errorf("%s %s: %d %s %v", route.Method, target, w.Code, w.Body, w.Header())

@@ -169,7 +169,5 @@ func TestRespTraces(t *testing.T) {
 			spans++
 		}
 	}
-	if spans != 2 {
-		t.Errorf("got %+v", collector.Spans())
-	}
+	must.Equal(t, spans, 2, "the spans of %+v", collector.Spans())
 }

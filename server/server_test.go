@@ -122,15 +122,9 @@ func (s *service) stop() error {
 
 func (s *service) get(path string) (status int, body string) {
 	s.t.Helper()
-	resp, err := http.Get(s.url + path)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	resp := must.Get(http.Get(s.url + path))(s.t)
 	defer resp.Body.Close()
-	data, err := io.ReadAll(resp.Body)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	data := must.Get(io.ReadAll(resp.Body))(s.t)
 	return resp.StatusCode, strings.TrimSuffix(string(data), "\n")
 }
 
@@ -181,9 +175,7 @@ func TestPortOpensBeforeTheStore(t *testing.T) {
 	}
 	for _, route := range []string{"/readyz", "/seq/order", "/seq/order/parse/1"} {
 		status, body := s.get(route)
-		if status != http.StatusServiceUnavailable {
-			t.Errorf("%s says %d: %s", route, status, body)
-		}
+		must.Equal(t, status, http.StatusServiceUnavailable, "the status of %s: %s", route, body)
 		wantCode(t, body, seqd.CodeStarting)
 	}
 	must.Do(t, holder.Close())
@@ -224,9 +216,7 @@ func TestStopInOrder(t *testing.T) {
 	<-theSlow.entered
 	running.Drain()
 	status, body := s.get("/readyz")
-	if status != http.StatusServiceUnavailable {
-		t.Errorf("readyz says %d: %s", status, body)
-	}
+	must.Equal(t, status, http.StatusServiceUnavailable, "the status of readyz: %s", body)
 	wantCode(t, body, seqd.CodeStopping)
 	if status, body := s.get("/seq/quick"); status != http.StatusOK {
 		t.Errorf("while draining, a request got %d: %s", status, body)
@@ -251,9 +241,7 @@ func TestStopInOrder(t *testing.T) {
 	}
 	theSlow.release <- struct{}{}
 	must.Equal(t, <-answer, `{"bizType":"order","id":"7"}`, "the request under way")
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	must.Report(t, <-ended)
 }
 
 // A request that does not end is cut off after stopTimeout, and that is an error.
@@ -415,9 +403,7 @@ func TestEnv(t *testing.T) {
 		s := start(t, load(t, text+more+"\n"))
 		s.await("/readyz", http.StatusOK)
 		env := spied.Load()
-		if got, want := env.Redis != nil, strings.Contains(more, "addrs"); got != want {
-			t.Errorf("%s: there is a client: %v", more, got)
-		}
+		must.Equal(t, env.Redis != nil, strings.Contains(more, "addrs"), "%s: there is a client", more)
 		if got, want := env.RedisPrefix, "mine"; got != want && strings.Contains(more, want) {
 			t.Errorf("the prefix is %q", got)
 		}

@@ -25,14 +25,9 @@ bizTypes: [{name: order, start: 1000000000, acquireTimeout: 2s}]
 // error when no more is to be expected.
 func (s *service) connect() net.Conn {
 	s.t.Helper()
-	c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	c := must.Get(net.Dial("tcp", strings.TrimPrefix(s.url, "http://")))(s.t)
 	s.t.Cleanup(func() { _ = c.Close() })
-	if err := c.SetDeadline(time.Now().Add(await.Patience)); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Do(s.t, c.SetDeadline(time.Now().Add(await.Patience)))
 	return c
 }
 

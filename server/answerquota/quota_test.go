@@ -86,9 +86,7 @@ func TestBounds(t *testing.T) {
 		wants(t, b, "", seqd.CodeAnswersFull, 9)
 		wants(t, b, "z", seqd.CodeTooManyAnswers, 11)
 		time.Sleep(soon)
-		if got := a.Bytes(); got != 5200 {
-			t.Errorf("%d bytes", got)
-		}
+		must.Equal(t, a.Bytes(), 5200, "the bytes")
 		stop()
 		again, _ := begin(t, docs, 5000, 2000)
 		wants(t, again, "w", seqd.CodeAnswersFull, 9)
@@ -168,12 +166,8 @@ func TestManyProcesses(t *testing.T) {
 		a.Kept("y", 800, ttl)
 		time.Sleep(soon)
 		wants(t, a, "x", seqd.CodeTooManyAnswers, 0)
-		if got, want := a.Bytes(), int64(10*(mostPurged+1)+2000); got != want {
-			t.Errorf("%d bytes, want %d", got, want)
-		}
+		must.Equal(t, a.Bytes(), int64(10*(mostPurged+1)+2000), "the bytes")
 		time.Sleep(2 * ttl)
-		if got := a.Bytes(); got != 1000 {
-			t.Errorf("%d bytes are left, want those that are kept longer", got)
-		}
+		must.Equal(t, a.Bytes(), 1000, "the bytes left, which are kept longer,")
 	})
 }

@@ -110,9 +110,7 @@ func TestLines(t *testing.T) {
 			}
 			b.Write(t.Context(), change(i))
 		}
-		if n := strings.Count(b.lines.String(), "msg=audit"); n != 450 {
-			t.Errorf("%d lines were logged", n)
-		}
+		must.Equal(t, strings.Count(b.lines.String(), "msg=audit"), 450, "the lines logged")
 		time.Sleep(time.Second)
 		list := b.all(t, 7)
 		for i, line := range list {
@@ -274,9 +272,7 @@ func TestFlood(t *testing.T) {
 			must.Report(t, must.Err(fmt.Sscan(part, &n)))
 			said += n
 		}
-		if said != 20_000-200 {
-			t.Errorf("the lines say that %d were left out", said)
-		}
+		must.Equal(t, said, 20_000-200, "how many the lines say were left out")
 		for _, line := range b.all(t, 1000) {
 			if line.Method == "GET" {
 				t.Errorf("%+v is kept", line)
@@ -324,17 +320,13 @@ func TestPurge(t *testing.T) {
 		time.Sleep(24 * time.Hour)
 		b.Write(t.Context(), change(500))
 		time.Sleep(29 * 24 * time.Hour)
-		if n := len(b.all(t, 100)); n != 501 {
-			t.Errorf("%d lines after 30 days", n)
-		}
+		must.Equal(t, len(b.all(t, 100)), 501, "the lines after 30 days")
 		time.Sleep(3 * time.Hour)
 		if list := b.all(t, 100); len(list) != 1 || list[0].RequestID != "r500" {
 			t.Errorf("%+v after 30 days and 3 hours", list)
 		}
 		time.Sleep(24 * time.Hour)
-		if n := len(b.all(t, 100)); n != 0 {
-			t.Errorf("%d lines after 31 days", n)
-		}
+		must.Equal(t, len(b.all(t, 100)), 0, "the lines after 31 days")
 	})
 }
 
@@ -372,8 +364,6 @@ func TestConcurrentWrites(t *testing.T) {
 		for _, line := range b.all(t, 33) {
 			seen[line.RequestID] = true
 		}
-		if len(seen) != 800 {
-			t.Errorf("%d different lines are kept", len(seen))
-		}
+		must.Equal(t, len(seen), 800, "the different lines kept")
 	})
 }

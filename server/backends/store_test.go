@@ -30,9 +30,7 @@ func TestBeginWithoutTheStore(t *testing.T) {
 		Now: time.Now, Log: slog.New(slog.NewTextHandler(&log, nil)),
 		Remembered: func() ([]string, string) { return []string{"user"}, "c" },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = s.Store.Close() })
 	if !s.BeganWithout() || !s.Unreached() || s.Cluster != "c" {
 		t.Errorf("%+v", s)

@@ -66,9 +66,7 @@ func TestCertificateIsReadAgain(t *testing.T) {
 		}
 		ask()
 		must.Equal(t, subjectAt(t, addr), want, "%s: new connections see", step)
-		if got := strings.Count(log.String(), "\n"); got != errors {
-			t.Errorf("%s: %d lines in the log, want %d: %s", step, got, errors, &log)
-		}
+		must.Equal(t, strings.Count(log.String(), "\n"), errors, "%s: the lines in the log %s", step, &log)
 	}
 	now("nothing changed", "first", 0)
 	certificatetest.Put(t, files, second, secondKey)

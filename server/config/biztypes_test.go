@@ -24,9 +24,7 @@ bizTypes:
 	own.Start, own.Threshold, own.AcquireTimeout = 7, 1, 10*time.Millisecond
 	after.Step = 20
 	for i, want := range []segment.Settings{plain, own, after} {
-		if got := settingsOf(t, c, i); got != want {
-			t.Errorf("%s has %+v, want %+v", c.BizTypes[i].Name, got, want)
-		}
+		must.Equal(t, settingsOf(t, c, i), want, "%s has", c.BizTypes[i].Name)
 	}
 }
 

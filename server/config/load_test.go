@@ -334,9 +334,7 @@ func TestEnvironment(t *testing.T) {
 		wantError(t, err, "environment variable "+name+": it is called "+strings.ToUpper(name))
 	}
 	t.Run("a value with an equals sign", func(t *testing.T) {
-		if got := mustLoad(t, someBizType, config.Sources{Env: []string{"SEQD_STORE_BOLT_PATH=a=b"}}).Store.Settings["bolt"].(*bolt.Settings).Path; got != "a=b" {
-			t.Errorf("the path is %q, want a=b", got)
-		}
+		must.Equal(t, mustLoad(t, someBizType, config.Sources{Env: []string{"SEQD_STORE_BOLT_PATH=a=b"}}).Store.Settings["bolt"].(*bolt.Settings).Path, "a=b", "the path")
 	})
 	t.Run("a list", func(t *testing.T) {
 		got := mustLoad(t, someBizType, config.Sources{Env: []string{"SEQD_SERVER_TRUSTEDPROXIES=10.0.0.1, ::1 ,10.0.0.0/8"}}).Server.TrustedProxies
@@ -345,9 +343,7 @@ func TestEnvironment(t *testing.T) {
 		}
 	})
 	t.Run("the last of two wins", func(t *testing.T) {
-		if got := mustLoad(t, someBizType, config.Sources{Env: []string{"SEQD_SERVER_MAXCOUNT=1", "SEQD_SERVER_MAXCOUNT=2"}}).Server.MaxCount; got != 2 {
-			t.Errorf("maxCount is %d, want 2", got)
-		}
+		must.Equal(t, mustLoad(t, someBizType, config.Sources{Env: []string{"SEQD_SERVER_MAXCOUNT=1", "SEQD_SERVER_MAXCOUNT=2"}}).Server.MaxCount, 2, "maxCount")
 	})
 }
 

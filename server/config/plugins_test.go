@@ -172,9 +172,7 @@ bizTypes:
 				t.Errorf("%v: %s has %v, want %v", test.env, b.Name, got, test.want[i])
 			}
 		}
-		if a, d := c.BizTypes[0].Rejected[0], c.BizTypes[3].Rejected[0]; a.Settings != d.Settings {
-			t.Error("the default of the section is not shared")
-		}
+		must.Equal(t, c.BizTypes[0].Rejected[0].Settings, c.BizTypes[3].Rejected[0].Settings, "the default of the section, which is shared,")
 	}
 }
 

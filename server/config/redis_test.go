@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/server/config"
 )
 
@@ -57,9 +58,7 @@ func TestGoodRedis(t *testing.T) {
 		`addrs: [a:1], tls: {enabled: true}`, `addrs: [a:1], tls: {enabled: true, caFile: x, certFile: x, keyFile: x, serverName: x}`,
 	} {
 		c := mustLoad(t, someBizType+"redis: {"+yaml+"}\n", config.Sources{})
-		if got, want := c.Redis.Cluster(), strings.Contains(yaml, "a:2"); got != want {
-			t.Errorf("%s: a Redis Cluster: %v", yaml, got)
-		}
+		must.Equal(t, c.Redis.Cluster(), strings.Contains(yaml, "a:2"), "%s: a Redis Cluster", yaml)
 		if got, want := c.Redis.Configured(), strings.Contains(yaml, ":1") || strings.Contains(yaml, ":6379"); got != want {
 			t.Errorf("%s: configured: %v", yaml, got)
 		}

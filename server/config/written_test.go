@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/server/config"
 )
 
@@ -41,9 +42,7 @@ func TestWrittenAnywhere(t *testing.T) {
 			good["1"] = true
 		}
 		for _, text := range append(texts, strings.Fields(k.good)...) {
-			if want := good[text]; readEverywhere(t, k.path, text) != want {
-				t.Errorf("%s: %s is accepted: %v, want %v", kind, text, !want, want)
-			}
+			must.Equal(t, readEverywhere(t, k.path, text), good[text], "%s: %s is accepted", kind, text)
 		}
 	}
 }

@@ -122,9 +122,7 @@ func TestStoreOfTheSameCluster(t *testing.T) {
 		}
 		// From now on a store that fails is no permission.
 		unreached.Store(true)
-		if _, err := user.Check(t.Context()); seqd.CodeOf(err) != seqd.CodeStoreUnavailable {
-			t.Errorf("got %v after the store had been reached", err)
-		}
+		must.Code(t, must.Err(user.Check(t.Context())), seqd.CodeStoreUnavailable, "after the store had been reached")
 	})
 }
 

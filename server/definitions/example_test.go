@@ -154,9 +154,7 @@ func TestExampleIsTheFirstID(t *testing.T) {
 			call.Key = "KEY"
 		}
 		must.Do(t, n.issuer.Issue(t.Context(), call))
-		if first := call.Sequence.IDs()[0]; first != shown.Example {
-			t.Errorf("%s: the example is %s, the first ID %s", definition, shown.Example, first)
-		}
+		must.Equal(t, call.Sequence.IDs()[0], shown.Example, "%s: the first ID, which the example shows,", definition)
 		patched, err := n.Patch(t.Context(), "order", []byte(`{}`), dry)
 		if err != nil || patched.Example != shown.Example {
 			t.Errorf("%s: %s after a patch, %v", definition, patched.Example, err)

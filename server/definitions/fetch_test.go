@@ -28,9 +28,7 @@ func (c *node) write(t testing.TB, name string, revision int64, definition strin
 
 func (c *node) wantHeld(t *testing.T, names ...string) {
 	t.Helper()
-	if n := c.catalogue.Count(); n != len(names) {
-		t.Errorf("%d biz types are held, want %d", n, len(names))
-	}
+	must.Equal(t, c.catalogue.Count(), len(names), "the biz types held")
 	for _, name := range names {
 		if _, held := c.catalogue.states.get(name); !held {
 			t.Errorf("%s is not held", name)
@@ -104,9 +102,7 @@ func TestChangeDuringAFetch(t *testing.T) {
 			go func() { fetched <- c.catalogue.Fetch(t.Context(), "order") }()
 			<-read // the definition that is about to change
 			err := learn(c, func() {
-				if _, err := other.Enable(t.Context(), "order", false, always); err != nil {
-					t.Error(err)
-				}
+				must.Report(t, must.Err(other.Enable(t.Context(), "order", false, always)))
 				close(written)
 			})
 			must.Do(t, <-fetched)
@@ -165,9 +161,7 @@ func TestLearnWhatIsNotHeld(t *testing.T) {
 	}
 	c.wantHeld(t)
 	c.catalogue.learn(t.Context(), old)
-	if id := c.mustIssue(t, "order"); id != "50" {
-		t.Errorf("got %s: an old version took effect", id)
-	}
+	must.Equal(t, c.mustIssue(t, "order"), "50", "the ID, if no old version took effect,")
 }
 
 // limited returns a node that keeps few biz types open.
@@ -187,9 +181,7 @@ func TestLiveBizTypes(t *testing.T) {
 	}
 	for round := range 2 {
 		for i := range many {
-			if id := c.mustIssue(t, fmt.Sprint("type", i)); id != fmt.Sprint(round+1) {
-				t.Errorf("type%d: got %s in round %d", i, id, round)
-			}
+			must.Equal(t, c.mustIssue(t, fmt.Sprint("type", i)), fmt.Sprint(round+1), "type%d in round %d", i, round)
 		}
 	}
 	c.awaitDrops()
@@ -197,9 +189,7 @@ func TestLiveBizTypes(t *testing.T) {
 	if n := c.catalogue.Count(); n > 10+mostLooks {
 		t.Errorf("%d biz types are held", n)
 	}
-	if held := c.catalogue.residents.count(); held != c.catalogue.Count() {
-		t.Errorf("%d biz types are held, and %d are in the queue", c.catalogue.Count(), held)
-	}
+	must.Equal(t, c.catalogue.residents.count(), c.catalogue.Count(), "the biz types in the queue, which are those held,")
 }
 
 // awaitDrops waits until nothing is being dropped.
@@ -387,9 +377,7 @@ func dropsOnThreeNodes(t *testing.T) {
 func converged(t *testing.T, node *node, name string) {
 	t.Helper()
 	_, said, err := node.records.read(t.Context(), name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	want := seqd.Code("")
 	switch {
 	case said.Deleted || said.Definition == nil:
@@ -411,9 +399,7 @@ func TestBuildReadsWhatIsConfigured(t *testing.T) {
 	c.mustPut(t, "other", `{}`, always)
 	late := newNodeOf(t, store, configuredWith(t, `bizTypes: [{name: configured}, {name: fresh}]`))
 	late.wantHeld(t, "configured", "fresh")
-	if id := late.mustIssue(t, "configured"); id != "7" {
-		t.Errorf("got %s: the store decides", id)
-	}
+	must.Equal(t, late.mustIssue(t, "configured"), "7", "the ID, as the store decides,")
 	if _, err := c.issuer.Next(t.Context(), "fresh", 1); err != nil {
 		t.Errorf("it is not in the store: %v", err)
 	}

@@ -21,9 +21,7 @@ func TestNoNewKeyWhileDisabled(t *testing.T) {
 	must.Get(c.Enable(t.Context(), "order", false, always))(t)
 	must.Do(t, os.Rename(key, key+".away"))
 	other := newNode(t, store)
-	if p, err := other.issuer.Parse("order", id); seqd.CodeOf(err) != seqd.CodeDisabled {
-		t.Errorf("without the key: %+v, %v", p, err)
-	}
+	must.Code(t, must.Err(other.issuer.Parse("order", id)), seqd.CodeDisabled, "without the key")
 	must.Is(t, must.Err(os.Stat(key)), fs.ErrNotExist, "a new key")
 	must.Do(t, os.Rename(key+".away", key))
 	if p, err := newNode(t, store).issuer.Parse("order", id); err != nil || p.Number != 1 {

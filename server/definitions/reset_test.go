@@ -58,9 +58,7 @@ func repeatUnder(t *testing.T, before, after string, gapless bool) {
 		}
 	}
 	put(before)
-	if again := must.Get(ask(seqd.AnyNumbers, "issue"))(t).Sequence.IDs()[0]; again != issued {
-		t.Errorf("got %s, and %s when it is repeated", issued, again)
-	}
+	must.Equal(t, must.Get(ask(seqd.AnyNumbers, "issue"))(t).Sequence.IDs()[0], issued, "the ID when the request is repeated")
 }
 
 // A key has one place, whatever the strategy of its biz type was when it got its first number.

@@ -43,9 +43,7 @@ func TestHistoryOfDeleted(t *testing.T) {
 		issueAndDelete("again", "1m")
 		c.mustPut(t, "again", `{}`, always)
 		time.Sleep(45 * time.Second)
-		if n := records("gone"); n != 1 {
-			t.Errorf("%d records before the end of the retention", n)
-		}
+		must.Equal(t, records("gone"), 1, "the records before the end of the retention")
 		time.Sleep(45 * time.Second)
 		if gone, kept, again := records("gone"), records("kept"), records("again"); gone != 0 || kept != 1 || again != 1 {
 			t.Errorf("records: %d, %d kept for ever, %d of a name in use", gone, kept, again)
@@ -55,9 +53,7 @@ func TestHistoryOfDeleted(t *testing.T) {
 		other := newNode(t, store)
 		go other.catalogue.Purge(t.Context())
 		time.Sleep(3 * time.Minute)
-		if n := records("late"); n != 0 {
-			t.Errorf("%d records after another node has started", n)
-		}
+		must.Equal(t, records("late"), 0, "the records after another node has started")
 		synctest.Wait()
 		if left := other.catalogue.tombstones.dueAt(time.Now().Add(time.Hour)); len(left) > 0 {
 			t.Errorf("still looked at: %q", left)

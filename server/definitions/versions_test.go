@@ -108,9 +108,7 @@ func TestObfuscateGoesOnAsBefore(t *testing.T) {
 	must.Get(c.Delete(t.Context(), "ticket", always))(t)
 	c.mustPut(t, "ticket", plain, always)
 	next(c, "deleted and created")
-	if b := c.mustPut(t, "ticket", obfuscated("", `,"step":600`), dryRun()); b.Example != exampleOf(t, obfuscated(version1, "")) {
-		t.Errorf("an example of the next change is %s", b.Example)
-	}
+	must.Equal(t, c.mustPut(t, "ticket", obfuscated("", `,"step":600`), dryRun()).Example, exampleOf(t, obfuscated(version1, "")), "an example of the next change")
 	for version, code := range map[string]seqd.Code{version1: "", version2: seqd.CodeConflict} {
 		if _, _, err := c.Put(t.Context(), "ticket", []byte(obfuscated(version, "")), dryRun()); seqd.CodeOf(err) != code {
 			t.Errorf("%s, not forced: %v, want %q", version, err, code)
@@ -118,9 +116,7 @@ func TestObfuscateGoesOnAsBefore(t *testing.T) {
 	}
 	next(c, "dry runs")
 	c.mustPut(t, "ticket", obfuscated(version2, ""), forced())
-	if got, want := c.ids(t, "a", 1), other[8]; got[0] != want {
-		t.Errorf("forced: %v, want %s", got, want)
-	}
+	must.Equal(t, c.ids(t, "a", 1)[0], other[8], "the forced ID")
 	c.mustPut(t, "ticket", plain, always)
 	for _, c := range []*node{c, newNode(t, store)} {
 		if p, err := c.issuer.ParseOf(t.Context(), "ticket", other[8], "a"); err != nil || p.Number != 9 {
@@ -135,9 +131,7 @@ func TestObfuscateOfANewBizType(t *testing.T) {
 	_, want := wantIDs(t, "a", 2)
 	store := newFaulty(true)
 	c := newNode(t, store)
-	if got := c.mustPut(t, "ticket", obfuscated("", ""), dryRun()).Example; got != exampleOf(t, obfuscated(version2, "")) {
-		t.Errorf("the example is %s", got)
-	}
+	must.Equal(t, c.mustPut(t, "ticket", obfuscated("", ""), dryRun()).Example, exampleOf(t, obfuscated(version2, "")), "the example")
 	c.mustPut(t, "ticket", obfuscated("", ""), always)
 	if p, err := c.issuer.ParseOf(t.Context(), "ticket", want[0], "a"); err != nil || p.Number != 1 {
 		t.Errorf("before anything is issued: %+v, %v", p, err)
@@ -226,9 +220,7 @@ func TestObfuscateBesideAnEarlierVersion(t *testing.T) {
 					t.Errorf("%+v, %v", p, err)
 				}
 			}
-			if got := c.ids(t, "a", 1); got[0] != one[0] {
-				t.Errorf("issued %v, want %v", got, one)
-			}
+			must.Equal(t, c.ids(t, "a", 1)[0], one[0], "the ID")
 		})
 	}
 }

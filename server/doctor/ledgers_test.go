@@ -93,9 +93,7 @@ func TestKeys(t *testing.T) {
 			t.Errorf("%+v", f)
 		}
 	}
-	if named != mostKeysNamed {
-		t.Errorf("%d counters are named", named)
-	}
+	must.Equal(t, named, mostKeysNamed, "the counters named")
 }
 
 func TestLedgers(t *testing.T) {

@@ -129,9 +129,7 @@ func TestPollFindsChanges(t *testing.T) {
 			putThing(t, a.Feed, "x", strconv.Itoa(i), int64(i+1))
 			time.Sleep(pollInterval)
 			synctest.Wait()
-			if got := b.thing("x"); got != strconv.Itoa(i) {
-				t.Errorf("x is %q, want %d", got, i)
-			}
+			must.Equal(t, b.thing("x"), strconv.Itoa(i), "x")
 		}
 		if b.reloads > 0 {
 			t.Errorf("everything was read %d times", b.reloads)
@@ -179,9 +177,7 @@ func TestPollAfterManyChanges(t *testing.T) {
 		for i := range MostRecent + 1 {
 			must.Equal(t, b.thing(fmt.Sprint("x", i)), "y", "x%d was not seen", i)
 		}
-		if b.reloads != 1 {
-			t.Errorf("everything was read %d times", b.reloads)
-		}
+		must.Equal(t, b.reloads, 1, "the times that everything was read")
 	})
 }
 
@@ -221,9 +217,7 @@ func TestPollAfterTheStoreWasAway(t *testing.T) {
 		must.Do(t, store.Documents().Delete(t.Context(), "thing", "x", 1))
 		time.Sleep(3 * WatchFor)
 		synctest.Wait()
-		if b.thing("x") != "1" {
-			t.Errorf("x is %q while the store is away", b.thing("x"))
-		}
+		must.Equal(t, b.thing("x"), "1", "x while the store is away")
 		g.is.Store(false)
 		time.Sleep(pollInterval)
 		synctest.Wait()
@@ -333,9 +327,7 @@ func TestUnfollowed(t *testing.T) {
 			if err := r.Poll(t.Context()); (err != nil) != bad {
 				t.Errorf("the poll says %v", err)
 			}
-			if reloads != all {
-				t.Errorf("all were read %d times, want %d", reloads, all)
-			}
+			must.Equal(t, reloads, all, "the times that all were read")
 			for key, want := range wanted {
 				kind, key, _ := strings.Cut(key, " ")
 				must.Equal(t, r.Unfollowed(kind, key), want, "%s %s", kind, key)
@@ -392,9 +384,7 @@ func TestMissedWhileReading(t *testing.T) {
 			must.Report(t, r.Poll(t.Context()))
 			time.Sleep(pollInterval + time.Second)
 		}
-		if reloads != 3 {
-			t.Errorf("all were read %d times", reloads)
-		}
+		must.Equal(t, reloads, 3, "the times that all were read")
 	})
 }
 
@@ -432,14 +422,10 @@ func TestHearLittle(t *testing.T) {
 			t.Errorf("%d reads, %d messages ignored", got, ignored)
 		}
 		say(100, func(i int) string { return fmt.Sprintf(`{"kind":"thing","key":"x%d"}`, i) })
-		if got := reads.Load(); got != parallelHeard {
-			t.Errorf("%d documents are read at once", got)
-		}
+		must.Equal(t, reads.Load(), parallelHeard, "the documents read at once")
 		close(hangs)
 		synctest.Wait()
-		if n := len(r.watched.all()) + len(r.reader.reading) + len(r.hearing); n != 0 {
-			t.Errorf("%d documents are remembered that somebody named", n)
-		}
+		must.Equal(t, len(r.watched.all())+len(r.reader.reading)+len(r.hearing), 0, "the documents remembered because somebody named them")
 		time.Sleep(pollInterval)
 		say(mostHeard, func(int) string { return "" })
 		select {

@@ -534,9 +534,7 @@ func TestOneAnswerForAll(t *testing.T) {
 			asking.Go(func() { a.overview(t) })
 		}
 		asking.Wait()
-		if n := a.looks.Load() - before; n != 1 {
-			t.Errorf("it looked %d times", n)
-		}
+		must.Equal(t, a.looks.Load()-before, 1, "the looks")
 		ctx, cancel := context.WithCancel(t.Context())
 		a.answer.busy <- struct{}{}
 		cancel()

@@ -92,9 +92,7 @@ func TestLook(t *testing.T) {
 	if strings.Contains(got, "unused") || strings.Contains(got, "fresh") || strings.Contains(got, "user") || !strings.HasPrefix(got, "full ") {
 		t.Errorf("it says\n%s", got)
 	}
-	if got, want := fmt.Sprint(l.inHand), "[{order 200 20000 1000} {spaced 30 30000 10} {fresh 10 +Inf 10}]"; got != want {
-		t.Errorf("in hand are %s, want %s", got, want)
-	}
+	must.Equal(t, fmt.Sprint(l.inHand), "[{order 200 20000 1000} {spaced 30 30000 10} {fresh 10 +Inf 10}]", "in hand")
 	if got, want := fmt.Sprint(l.bizTypes, exists, l.unready, l.degraded, *l.offset),
 		"{5 1 2 1 1} 5 [{z store_unavailable no store}] [{a internal own plugin} {b redis_unavailable no Redis}] "+(-250*time.Millisecond).String(); got != want {
 		t.Errorf("the states are %s, want %s", got, want)

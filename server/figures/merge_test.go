@@ -293,9 +293,7 @@ func TestRatesOfTheSilent(t *testing.T) {
 	other := tells("newer", now)
 	other.Bounds, other.Calls = []float64{7}, intervals1(0)
 	o := merge(k)
-	if got, want := fmt.Sprint(o.Refusals, o.Busiest[0].NumbersPerSecond, o.Busiest[0].RefusedPerSecond), "[{exhausted 4 28}] 6 2"; got != want {
-		t.Errorf("the rates are %s, want %s", got, want)
-	}
+	must.Equal(t, fmt.Sprint(o.Refusals, o.Busiest[0].NumbersPerSecond, o.Busiest[0].RefusedPerSecond), "[{exhausted 4 28}] 6 2", "the rates")
 	if got := o.Latency.P50[intervals-1]; got < 10 || got > 100 {
 		t.Errorf("the latency is %v", got)
 	}
@@ -319,9 +317,7 @@ func TestRefusalsOfTheSilent(t *testing.T) {
 		for _, r := range merge(k).Refusals {
 			got += r.Total
 		}
-		if got != want {
-			t.Errorf("%d intervals after the stop the overview has %d refusals, want %d", ago, got, want)
-		}
+		must.Equal(t, got, want, "the refusals in the overview %d intervals after the stop", ago)
 	}
 }
 
@@ -386,11 +382,7 @@ func TestAmounts(t *testing.T) {
 		0: "0", 1: "1", 1234567: "1234567", 1234567.89: "1234567.9", 0.4: "0.4", 12.3456: "12.35", 3.1415926e-6: "3.142e-06",
 		amount(math.Inf(1)): "null", 999.96: "1000", 31536000.4: "31536000.4",
 	} {
-		if got, _ := json.Marshal(v); string(got) != want {
-			t.Errorf("%v becomes %s, want %s", float64(v), got, want)
-		}
+		must.Equal(t, string(must.Get(json.Marshal(v))(t)), want, "%v as JSON", float64(v))
 	}
-	if got, _ := json.Marshal(curve{1, unknown, 0.5}); string(got) != "[1,null,0.5]" {
-		t.Errorf("a curve becomes %s", got)
-	}
+	must.Equal(t, string(must.Get(json.Marshal(curve{1, unknown, 0.5}))(t)), "[1,null,0.5]", "a curve as JSON")
 }

@@ -66,9 +66,7 @@ func TestHistogramsSurvive(t *testing.T) {
 		}
 		interval++
 	}
-	if interval != intervals {
-		t.Errorf("there are %d intervals", interval)
-	}
+	must.Equal(t, interval, intervals, "the intervals")
 }
 
 // FuzzReport checks that nothing in a document makes a node fail, whoever wrote it.

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // clocks are those of a node in a test: its time, and one that nobody can set.
@@ -122,9 +124,7 @@ func TestTracked(t *testing.T) {
 		t.Fatalf("%d biz types have points, and %d are told", len(w.bizTypes), len(list))
 	}
 	for i, b := range list {
-		if want := "b" + strconv.Itoa(many-1-i); b.BizType != want {
-			t.Errorf("place %d is %s at %v, want %s", i+1, b.BizType, b.NumbersPerSecond, want)
-		}
+		must.Equal(t, b.BizType, "b"+strconv.Itoa(many-1-i), "place %d, at %v,", i+1, b.NumbersPerSecond)
 	}
 	w.forget(func(bizType string) bool { return bizType == "b999" })
 	if list = w.busiest(); list[0].BizType != "b998" {
@@ -134,9 +134,7 @@ func TestTracked(t *testing.T) {
 		c.pass(intervalLength)
 		w.move(c.now, c.elapsed)
 	}
-	if len(w.bizTypes) != 0 {
-		t.Errorf("after 15 idle minutes %d biz types have points", len(w.bizTypes))
-	}
+	must.Equal(t, len(w.bizTypes), 0, "the biz types that have points after 15 idle minutes")
 }
 
 // A biz type that becomes busy while many others are gets points soon, even if in an interval it

@@ -95,9 +95,7 @@ func TestEncrypted(t *testing.T) {
 	} {
 		p, _ := New(tt.header, []string{"192.0.2.1"})
 		r := &http.Request{RemoteAddr: tt.peer, Header: http.Header{tt.name: {tt.value}}}
-		if got := p.Encrypted(r.RemoteAddr, r.Header); got != tt.want {
-			t.Errorf("%s: %s: %s from %s is %v", tt.header, tt.name, tt.value, tt.peer, got)
-		}
+		must.Equal(t, p.Encrypted(r.RemoteAddr, r.Header), tt.want, "%s: %s: %s from %s", tt.header, tt.name, tt.value, tt.peer)
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // TestAccessLogIsSampled sends a flood. The first lines of each second are written, the next line
@@ -26,9 +28,7 @@ func TestAccessLogIsSampled(t *testing.T) {
 	if skipped, ok := l.Takes(false, false, now.Add(time.Second)); !ok || skipped != 0 {
 		t.Errorf("and once more: %v, %d skipped; want a line", ok, skipped)
 	}
-	if got := l.skipped.Load(); got != 4 {
-		t.Errorf("%d were skipped in all, want 4", got)
-	}
+	must.Equal(t, l.skipped.Load(), 4, "how many were skipped in all")
 }
 
 func TestAccessLogOfEveryRequest(t *testing.T) {
@@ -73,7 +73,5 @@ func TestAccessLogOfRefusals(t *testing.T) {
 			t.Errorf("%+v gets a line: %t", tt, ok)
 		}
 	}
-	if l.Skipped() != 0 {
-		t.Errorf("%d were left out", l.Skipped())
-	}
+	must.Equal(t, l.Skipped(), 0, "how many were left out")
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // newKnown returns a room that knows the size of an ID of order.
@@ -37,9 +39,7 @@ func TestRoomIsBounded(t *testing.T) {
 	for i := range held {
 		held[i].Settle(500_000, 500_000)
 	}
-	if r.taken() != 7*500_000 {
-		t.Errorf("once they are made they take %d bytes", r.taken())
-	}
+	must.Equal(t, r.taken(), 7*500_000, "the bytes taken once they are made")
 	if _, ok := r.Borrow("order", 100, Numbers); !ok {
 		t.Error("a small answer finds no room beside large ones")
 	}
@@ -75,9 +75,7 @@ func TestExpectedSize(t *testing.T) {
 		t.Helper()
 		l, _ := r.Borrow(what, 1000, of)
 		defer l.End()
-		if l.bytes != 2*1000*want {
-			t.Errorf("%d bytes are borrowed, want 2000 times %d", l.bytes, want)
-		}
+		must.Equal(t, l.bytes, 2*1000*want, "the bytes borrowed")
 	}
 	learn := func(what string, of Unit, size int) {
 		l, _ := r.Borrow(what, 1000, of)
@@ -113,9 +111,7 @@ func TestItemsAreNoNumbers(t *testing.T) {
 	}
 	l, _ := r.Borrow("order", 1000, Numbers)
 	defer l.End()
-	if l.bytes != 2*1000*20 {
-		t.Errorf("%d bytes are borrowed", l.bytes)
-	}
+	must.Equal(t, l.bytes, 2*1000*20, "the bytes borrowed")
 }
 
 // An answer whose IDs take more than the room begins with no more than it has borrowed.
@@ -123,9 +119,7 @@ func TestNoMoreThanBorrowed(t *testing.T) {
 	r := newKnown(1<<20, 5000)
 	l, _ := r.Borrow("order", 10_000, Numbers)
 	defer l.End()
-	if most := r.large.most; l.Expected() != most {
-		t.Errorf("%d bytes are expected, and %d were borrowed", l.Expected(), most)
-	}
+	must.Equal(t, l.Expected(), r.large.most, "the bytes expected, as many as were borrowed,")
 }
 
 // TestFirstAnswerOfAKind checks that requests before the first answer of a kind wait for it, but
@@ -145,9 +139,7 @@ func TestFirstAnswerOfAKind(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRoom(1<<30, slog.New(slog.DiscardHandler))
 				first, _ := r.Borrow("order", 1000, Numbers)
-				if first.bytes != 2*1000*24 {
-					t.Errorf("the first borrows %d bytes", first.bytes)
-				}
+				must.Equal(t, first.bytes, 2*1000*24, "the bytes that the first borrows")
 				time.AfterFunc(tt.ends, func() {
 					if tt.size > 0 {
 						first.Settle(1000*tt.size, 1000*tt.size)
@@ -167,9 +159,7 @@ func TestFirstAnswerOfAKind(t *testing.T) {
 				}
 				next.Wait()
 				time.Sleep(2 * time.Minute)
-				if r.taken() != 0 {
-					t.Errorf("%d bytes are still taken at the end", r.taken())
-				}
+				must.Equal(t, r.taken(), 0, "the bytes still taken at the end")
 			})
 		})
 	}
@@ -197,7 +187,5 @@ func TestRoomUnderConcurrency(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if r.taken() != 0 {
-		t.Errorf("%d bytes are still taken at the end", r.taken())
-	}
+	must.Equal(t, r.taken(), 0, "the bytes still taken at the end")
 }

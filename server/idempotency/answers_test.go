@@ -135,9 +135,7 @@ func TestClaimOfAnother(t *testing.T) {
 		d := &contended{err: err}
 		_, got := idempotency.NewStore(d, rightClock(time.Now)).Claim(t.Context(), "k", another, idempotency.Lease)
 		must.Code(t, got, map[int]seqd.Code{5: seqd.CodeTimeout, 1: seqd.CodeStoreUnavailable}[reads])
-		if d.reads != reads {
-			t.Errorf("%v: %d attempts", err, d.reads)
-		}
+		must.Equal(t, d.reads, reads, "%v: the attempts", err)
 	}
 }
 
@@ -179,8 +177,6 @@ func TestOwnClaim(t *testing.T) {
 		a := w.node(func(o *idempotency.Options) { o.Backend = seenTwice{o.Backend} })
 		began := time.Now()
 		w.wants(w.ask(t.Context(), a, "k", 1, w.issue), "1", false)
-		if took := time.Since(began); took != 0 {
-			t.Errorf("waited %v for itself", took)
-		}
+		must.Equal(t, time.Since(began), 0, "how long it waited for itself")
 	})
 }

@@ -66,9 +66,7 @@ func TestHome(t *testing.T) {
 		leave()
 		ids.Delete("right")
 		for what, times := range map[string]int{"are refused": 2, "are answered": 0} {
-			if n := text.Count("requests with an Idempotency-Key " + what); n != times {
-				t.Errorf("the log says %d times that they %s, want %d", n, what, times)
-			}
+			must.Equal(t, text.Count("requests with an Idempotency-Key "+what), times, "the times that the log says they %s", what)
 		}
 		late := node(nodes, "right")
 		after(time.Hour, map[*Home]error{a: nil, b: nil, wrong: ErrNotHome, late: errHomeUnknown})

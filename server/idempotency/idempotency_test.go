@@ -173,9 +173,7 @@ func TestReplay(t *testing.T) {
 		w.wants(w.ask(ctx, a, "k", 1, w.issue), "1", true)
 		time.Sleep(2 * time.Minute)
 		w.wants(w.ask(ctx, a, "k", 1, w.issue), "1", true) // still kept
-		if n := purge(t, w.backend.(purger)); n != 2 {
-			t.Errorf("%d were removed", n)
-		}
+		must.Equal(t, purge(t, w.backend.(purger)), 2, "how many were removed")
 		w.wants(w.ask(ctx, a, "k", 1, w.issue), "5", false)
 	})
 }
@@ -226,9 +224,7 @@ func TestUnderWay(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		w.wants(w.ask(ctx, b, "k", 1, w.issue), "1", true)
 		w.wants(<-first, "1", false)
-		if n := w.next.Load(); n != 1 {
-			t.Errorf("%d numbers were issued", n)
-		}
+		must.Equal(t, w.next.Load(), 1, "the numbers issued")
 	})
 }
 
@@ -340,9 +336,7 @@ func TestForms(t *testing.T) {
 			})
 			return nil
 		})
-		if form := strings.SplitN(kept.text, " ", 5)[4][0]; form != test.form {
-			t.Errorf("%+v: %s", test, kept.text)
-		}
+		must.Equal(t, strings.SplitN(kept.text, " ", 5)[4][0], test.form, "%+v: the form of %s", test, kept.text)
 	}
 	// What earlier versions kept is read.
 	for text, want := range map[string]string{"1 d x 2 tA-1\nA-2": "A-1\nA-2", "1 d x 2 b/zEK/zI=": "\xff1\n\xff2", "1 d x 2 n7:1:2": "7\n8"} {
@@ -379,9 +373,7 @@ func TestCallerGone(t *testing.T) {
 		began := time.Now()
 		w.wants(w.ask(t.Context(), a, "l", 1, w.issue), "2", false)
 		w.wants(w.ask(t.Context(), a, "m", 1, w.issue), "3", false)
-		if took := time.Since(began); took != 0 {
-			t.Errorf("waited %v for a caller who has gone", took)
-		}
+		must.Equal(t, time.Since(began), 0, "how long it waited for a caller who has gone")
 	})
 }
 
@@ -618,9 +610,7 @@ func TestKeyOfBizType(t *testing.T) {
 		got := once(t.Context(), w.node(), "k", call, w.issue)
 		w.wants(got, []string{"1", "2", "3", "2", "1"}[i], i > 2)
 	}
-	if want := "_mXVmDf58rEZCJqCeS3j14pN3bBLj-X7cnREj_OSblY"; keeper.ids[0] != want {
-		t.Errorf("without a key it is kept under %s, and earlier versions used %s", keeper.ids[0], want)
-	}
+	must.Equal(t, keeper.ids[0], "_mXVmDf58rEZCJqCeS3j14pN3bBLj-X7cnREj_OSblY", "the ID without a key, under which earlier versions kept it,")
 	// the parts of a key and an Idempotency-Key cannot be taken for each other
 	call := &seqd.Call{BizType: "order", Key: "k", Count: 1, Caller: seqd.Caller{Name: "shop"}}
 	w.wants(once(t.Context(), w.node(), "a", call, w.issue), "4", false)

@@ -246,9 +246,7 @@ func TestRedisSpan(t *testing.T) {
 		t.Error("a caller without a span got one")
 	}
 	_ = f.backend(t).Drop(trace.ContextWithSpan(t.Context(), recording{}), "a", pending)
-	if f.span != (recording{}) {
-		t.Errorf("the span is %v", f.span)
-	}
+	must.Equal[trace.Span](t, f.span, recording{}, "the span")
 }
 
 // TestRedisReplies checks that a reply that is none of seqd's is an error, and not taken for
@@ -283,9 +281,7 @@ func TestRedisKeepsChanging(t *testing.T) {
 	if held != "" || seqd.CodeOf(err) != seqd.CodeTimeout || seqd.AsError(err).RetryAfter <= 0 {
 		t.Errorf("found %q, %v", held, err)
 	}
-	if n := len(f.sent()); n != 10 {
-		t.Errorf("%d commands were sent, want 5 of each", n)
-	}
+	must.Equal(t, len(f.sent()), 10, "the commands sent, 5 of each,")
 }
 
 // TestRedisAway checks that every operation fails while Redis is away, without a command if that is
@@ -306,9 +302,7 @@ func TestRedisAway(t *testing.T) {
 				t.Errorf("%s: %s: %v", name, what, err)
 			}
 		}
-		if sent := f.sent(); (sent != nil) != (name == "lost reply") {
-			t.Errorf("%s: ran %v", name, sent)
-		}
+		must.Equal(t, f.sent() != nil, name == "lost reply", "%s: ran", name)
 	}
 	known, f.around = nil, nil
 	for what, err := range operations(t.Context(), b) {

@@ -136,9 +136,7 @@ func TestAnswerIsNeverTakenOver(t *testing.T) {
 	f.answers(n, "k")
 	f.real.pass(2 * day)
 	f.claims(n, "k", another, finished)
-	if purged := purge(t, n); purged != 1 {
-		t.Errorf("%d were removed", purged)
-	}
+	must.Equal(t, purge(t, n), 1, "how many were removed")
 	f.claims(n, "k", another, "")
 }
 
@@ -179,9 +177,7 @@ func TestNoClock(t *testing.T) {
 	c := newClock()
 	clock := &storeClock{now: c.now, err: persist.ErrUnavailable}
 	b := idempotency.NewStore(memory.New(c.now).Documents(), storeclock.New(clock, c.now, c.elapsed))
-	if held, err := b.Claim(t.Context(), "k", pending, time.Second); seqd.CodeOf(err) != seqd.CodeStoreUnavailable {
-		t.Errorf("claimed: %q, %v", held, err)
-	}
+	must.Code(t, must.Err(b.Claim(t.Context(), "k", pending, time.Second)), seqd.CodeStoreUnavailable, "claimed")
 	must.Code(t, must.Err(b.Swap(t.Context(), "k", pending, finished, day)), seqd.CodeStoreUnavailable, "swapped")
 	if n, err := b.Purge(t.Context()); n != 0 || !errors.Is(err, persist.ErrUnavailable) {
 		t.Errorf("purged %d, %v", n, err)
@@ -229,8 +225,6 @@ func TestPurge(t *testing.T) {
 		want int
 	}{{time.Minute, 0}, {2 * time.Second, ending}, {0, 0}, {time.Hour, staying}} {
 		f.real.pass(step.pass)
-		if n := purge(t, b); n != step.want {
-			t.Errorf("after %v more %d were removed, want %d", step.pass, n, step.want)
-		}
+		must.Equal(t, purge(t, b), step.want, "how many were removed after %v more", step.pass)
 	}
 }

@@ -105,9 +105,7 @@ func TestLogOutputIsStuck(t *testing.T) {
 	if kept := strings.Count(got, string(line)); int64(kept) != lines-dropped || !strings.Contains(got, string(told(dropped))) {
 		t.Errorf("%d lines came out, want %d, and %q among them", kept, lines-dropped, told(dropped))
 	}
-	if l.Dropped() != dropped {
-		t.Errorf("%d lines were dropped in the end, want %d", l.Dropped(), dropped)
-	}
+	must.Equal(t, l.Dropped(), dropped, "the lines dropped in the end")
 }
 
 // Closing a log whose output is stuck ends in time, and what comes later is counted.
@@ -117,9 +115,7 @@ func TestLogCloseIsBounded(t *testing.T) {
 	fmt.Fprintln(l, "a")
 	l.Close(10 * time.Millisecond)
 	fmt.Fprintln(l, "b")
-	if l.Dropped() != 1 {
-		t.Errorf("%d lines were dropped, want 1", l.Dropped())
-	}
+	must.Equal(t, l.Dropped(), 1, "the lines dropped")
 	close(out.open)
 	<-l.done
 	if got := out.text.String(); !strings.HasPrefix(got, "a\n") || strings.Contains(got, "b\n") {
@@ -141,9 +137,7 @@ func TestLogOutputFails(t *testing.T) {
 	out.fail(nil, 0)
 	fmt.Fprintln(l, "third")
 	l.Close(await.Patience)
-	if got, want := out.text.String(), "fir\nthird\ndropped 2\n"; got != want {
-		t.Errorf("wrote %q, want %q", got, want)
-	}
+	must.Equal(t, out.text.String(), "fir\nthird\ndropped 2\n", "wrote")
 }
 
 // A full disk.
@@ -155,9 +149,7 @@ func TestLogToAFullDisk(t *testing.T) {
 		log.Info("a line")
 	}
 	lines.Close(await.Patience)
-	if lines.Dropped() != 100 {
-		t.Errorf("%d lines were dropped, want 100", lines.Dropped())
-	}
+	must.Equal(t, lines.Dropped(), 100, "the lines dropped")
 }
 
 // What tells of dropped lines is a line like the others.

@@ -76,9 +76,7 @@ func TestCollectedOnce(t *testing.T) {
 	asking.Wait()
 	m.Issued("order", 1)
 	again, _, _ := m.Exposition(false, false)
-	if s.collected != 1 {
-		t.Errorf("collected %d times", s.collected)
-	}
+	must.Equal(t, s.collected, 1, "the times that it was collected")
 	for _, body := range bodies {
 		if &body[0] != &again[0] {
 			t.Fatal("the bytes were made more than once")

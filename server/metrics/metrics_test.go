@@ -443,9 +443,7 @@ func TestNames(t *testing.T) {
 		if !strings.HasPrefix(name, "seqd_") {
 			continue
 		}
-		if kind := strings.ToLower(family.GetType().String()); types[name] != kind {
-			t.Errorf("%s is a %s, and listed as %q", name, kind, types[name])
-		}
+		must.Equal(t, types[name], strings.ToLower(family.GetType().String()), "the type of %s in the list", name)
 		delete(types, name)
 	}
 	for name := range types {

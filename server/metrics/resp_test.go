@@ -1,6 +1,10 @@
 package metrics
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/seqd/seqd/internal/testing/must"
+)
 
 // TestCommands counts answers by command and code; a foreign code counts as internal.
 func TestCommands(t *testing.T) {
@@ -15,7 +19,5 @@ func TestCommands(t *testing.T) {
 		"seqd_resp_commands_total overloaded INCR": 2,
 		"seqd_resp_commands_total internal other":  1,
 	})
-	if n := testing.AllocsPerRun(100, func() { incr("", 1); incr("overloaded", 1) }); n != 0 {
-		t.Errorf("counting costs %v allocations", n)
-	}
+	must.Equal(t, testing.AllocsPerRun(100, func() { incr("", 1); incr("overloaded", 1) }), 0, "the allocations of counting")
 }

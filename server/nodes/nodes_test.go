@@ -145,9 +145,7 @@ func TestMixedDefinitions(t *testing.T) {
 			if got := a.Mixed(); (got != nil) != mixed || (inStore != nil) != mixed || err != nil {
 				t.Errorf("it is said that %v, %v, %v", got, inStore, err)
 			}
-			if got := strings.Count(log.String(), "level=WARN"); got != warnings {
-				t.Errorf("there are %d warnings, want %d: %s", got, warnings, &log)
-			}
+			must.Equal(t, strings.Count(log.String(), "level=WARN"), warnings, "the warnings in %s", &log)
 		}
 		wants(false, 0)
 		b, endB := begin("config")

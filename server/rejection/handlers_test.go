@@ -78,9 +78,7 @@ func TestHandlersAreClosedOnce(t *testing.T) {
 		h.Release([]seqd.RejectedBinding{{Name: "closing"}})
 		synctest.Wait()
 	})
-	if n := made.closed.Load(); n != 1 {
-		t.Errorf("closed %d times", n)
-	}
+	must.Equal(t, made.closed.Load(), 1, "the times that it was closed")
 }
 
 // rude is a handler that panics when it is measured or closed.
@@ -106,7 +104,5 @@ func TestHandlerThatPanics(t *testing.T) {
 			t.Errorf("error %v", err)
 		}
 	})
-	if n := made.closed.Load(); n != 1 {
-		t.Errorf("closed %d times", n)
-	}
+	must.Equal(t, made.closed.Load(), 1, "the times that it was closed")
 }

@@ -164,9 +164,7 @@ func TestSharedTake(t *testing.T) {
 		p := servePiped(t, nil, define("o", c)).dial(t)
 		p.send(send + "QUIT\n")
 		p.rest()
-		if n := c.takes.Load(); n != want {
-			t.Errorf("%.50q took %d times, want %d", send, n, want)
-		}
+		must.Equal(t, c.takes.Load(), want, "the times that %.50q took", send)
 	}
 }
 

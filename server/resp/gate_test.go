@@ -169,9 +169,7 @@ func overload(t *testing.T) {
 			t.Errorf("%q: %s after %s", words, got, time.Since(began))
 		}
 	}
-	if got := p.ask("PING"); got != "+PONG" {
-		t.Error(got)
-	}
+	must.Equal(t, p.ask("PING"), "+PONG", "PING")
 	time.Sleep(time.Second - 100*time.Millisecond)
 	began := time.Now()
 	if got := p.ask("INCR", "order"); got != busy || time.Now().After(began) {
@@ -180,20 +178,14 @@ func overload(t *testing.T) {
 	began = time.Now()
 	p.send(strings.Repeat(form("INCR", "order")+form("INCR", "slow"), 50))
 	for _, got := range p.lines(100) {
-		if got != busy {
-			t.Error(got)
-		}
+		must.Equal(t, got, busy, "the answer")
 	}
 	if took := time.Since(began); took > time.Second {
 		t.Errorf("a pipeline was refused after %s, a delay for each command", took)
 	}
 	leave <- struct{}{}
-	if got := waiting.lines(1)[0]; got != ":1" {
-		t.Error(got)
-	}
-	if got := p.ask("INCR", "order"); got != ":1" {
-		t.Error(got)
-	}
+	must.Equal(t, waiting.lines(1)[0], ":1", "the answer to the one that waits")
+	must.Equal(t, p.ask("INCR", "order"), ":1", "INCR order")
 }
 
 // TestRoom: large answers that find no room are refused without a number, and room is given back.
@@ -388,9 +380,7 @@ func TestChangedMeanwhile(t *testing.T) {
 	late := prefixed
 	late.Rewrites = false // so that Plain does not know
 	p := serve(t, nil, define("ticket", newCounter(1), late)).dial(t)
-	if got := p.ask("INCR", "ticket"); got != "-ERR invalid_request: the IDs of ticket are not plain numbers; SEQ.NEXT ticket returns them as text" {
-		t.Error(got)
-	}
+	must.Equal(t, p.ask("INCR", "ticket"), "-ERR invalid_request: the IDs of ticket are not plain numbers; SEQ.NEXT ticket returns them as text", "INCR ticket")
 	// A strategy that went above the bound it gave. Two such numbers would be the same double.
 	p = serve(t, nil, define("large", newCounter(seqd.MaxNumber))).dial(t)
 	if got := p.ask("INCR", "large") + p.ask("INCR", "large"); !strings.HasPrefix(got, ":9007199254740991-ERR invalid_request: the numbers of large may be above 2^53 - 1") {

@@ -171,9 +171,7 @@ func (s *service) dial(tb testing.TB) *peer {
 
 func (p *peer) send(text string) {
 	p.tb.Helper()
-	if _, err := p.Write([]byte(text)); err != nil {
-		p.tb.Fatal(err)
-	}
+	must.Do(p.tb, must.Err(p.Write([]byte(text))))
 }
 
 // lines reads n lines, without their ends.

@@ -89,9 +89,7 @@ func TestSettlementsAreLogged(t *testing.T) {
 			t.Errorf("%q is missing", want)
 		}
 	}
-	if strings.Count(got, "msg=command") != 3 {
-		t.Error(got)
-	}
+	must.Equal(t, strings.Count(got, "msg=command"), 3, "the commands in %s", got)
 }
 
 // counts counts answers by command and code.
@@ -145,7 +143,5 @@ func TestTokensAreCheckedOnce(t *testing.T) {
 	p := serve(t, func(set *settings) { set.gate.Guard = a }, define("order", newCounter(1))).dial(t)
 	p.send(strings.Repeat(form("INCR", "order"), 5) + form("QUIT"))
 	p.rest()
-	if n := a.times.Load(); n != 1 {
-		t.Errorf("checked %d times", n)
-	}
+	must.Equal(t, a.times.Load(), 1, "the times that it was checked")
 }

@@ -212,9 +212,7 @@ func TestMixedKeys(t *testing.T) {
 	ticket.orders = nil
 	p.send(strings.Repeat(form("SEQ.NEXT", "ticket", "KEY", "z"), 64))
 	p.lines(128)
-	if len(ticket.orders) != 1 {
-		t.Errorf("64 requests of one key took %d times", len(ticket.orders))
-	}
+	must.Equal(t, len(ticket.orders), 1, "the times that 64 requests of one key took")
 }
 
 // A token of one key gets no other key's numbers, and settles no other key's reservation. Others

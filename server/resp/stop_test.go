@@ -107,9 +107,7 @@ func TestAcceptFails(t *testing.T) {
 	s := resp.New(resp.Options{Gate: set.gate, IdleTimeout: time.Hour, ReadTimeout: time.Hour, WriteTimeout: time.Hour})
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(&failing{l, 3}) }()
-	if got := (&service{connect: func() (net.Conn, error) { return net.Dial("tcp", l.Addr().String()) }}).dial(t).ask("PING"); got != "+PONG" {
-		t.Error(got)
-	}
+	must.Equal(t, (&service{connect: func() (net.Conn, error) { return net.Dial("tcp", l.Addr().String()) }}).dial(t).ask("PING"), "+PONG", "PING")
 	_ = l.Close()
 	must.Is(t, <-ended, net.ErrClosed)
 	must.Report(t, s.Shutdown(t.Context()))
@@ -123,9 +121,7 @@ func TestAcceptPauses(t *testing.T) {
 		_ = l.Close()
 		began := time.Now()
 		must.Is(t, resp.New(resp.Options{Gate: set.gate}).Serve(&failing{l, 10}), net.ErrClosed)
-		if took := time.Since(began); took != 1275*time.Millisecond+2*time.Second {
-			t.Errorf("ten failures took %s", took)
-		}
+		must.Equal(t, time.Since(began), 1275*time.Millisecond+2*time.Second, "ten failures took")
 	})
 }
 

@@ -34,9 +34,7 @@ func newTracing(t *testing.T, ratio float64) (*tracing.Tracing, func() []tracing
 	return tr, func() []tracingtest.Span {
 		t.Helper()
 		closeIn(tr, time.Second)
-		if n := tr.Dropped(); n != 0 {
-			t.Errorf("%d spans were dropped", n)
-		}
+		must.Equal(t, tr.Dropped(), 0, "the spans dropped")
 		return collector.Spans()
 	}
 }
@@ -100,9 +98,7 @@ func TestSampling(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				tr, spans := newTracing(t, tt.ratio)
 				must.Equal(t, begin(tr, tt.traceparent...), tt.want, "traced")
-				if got := len(spans()); (got == 1) != tt.want {
-					t.Errorf("%d spans arrived", got)
-				}
+				must.Equal(t, len(spans()) == 1, tt.want, "one span arrived")
 			})
 		})
 	}
@@ -173,9 +169,7 @@ func TestCallersCannotForceIt(t *testing.T) {
 					n++
 				}
 			}
-			if n != tracing.FollowedPerSecond {
-				t.Errorf("%d were traced in second %d, want %d", n, second, tracing.FollowedPerSecond)
-			}
+			must.Equal(t, n, tracing.FollowedPerSecond, "the calls traced in second %d", second)
 			time.Sleep(time.Second)
 		}
 		closeIn(tr, time.Second)
@@ -204,9 +198,7 @@ func TestCollectorFails(t *testing.T) {
 			begin(tr)
 		}
 		synctest.Wait()
-		if n := tr.Dropped(); n != 1024 {
-			t.Errorf("%d were dropped", n)
-		}
+		must.Equal(t, tr.Dropped(), 1024, "the spans dropped")
 		mu.Lock()
 		broken = false
 		mu.Unlock()
@@ -214,9 +206,7 @@ func TestCollectorFails(t *testing.T) {
 			begin(tr)
 		}
 		synctest.Wait()
-		if n := len(collector.Spans()); n != 512 {
-			t.Errorf("%d spans arrived at once, want the whole batch", n)
-		}
+		must.Equal(t, len(collector.Spans()), 512, "the spans that arrived at once, the whole batch,")
 		closeIn(tr, time.Second)
 		if log.Count("traces cannot be sent") != 1 || log.Count("traces are sent again") != 1 || tr.Dropped() != 1024 {
 			t.Errorf("%d were dropped; logged %s", tr.Dropped(), log.String())
@@ -237,18 +227,14 @@ func TestCollectorHangs(t *testing.T) {
 		for range 3 * most {
 			begin(tr)
 		}
-		if got := tr.Dropped(); got != 2*most {
-			t.Errorf("%d spans were dropped, want %d", got, 2*most)
-		}
+		must.Equal(t, tr.Dropped(), 2*most, "the spans dropped")
 		began := time.Now()
 		closeIn(tr, 50*time.Millisecond)
 		if took := time.Since(began); took > 50*time.Millisecond {
 			t.Errorf("the end took %s", took)
 		}
 		synctest.Wait()
-		if n := tr.Dropped(); n != 3*most {
-			t.Errorf("%d spans were dropped, want all %d: nothing is being sent any more", n, 3*most)
-		}
+		must.Equal(t, tr.Dropped(), 3*most, "the spans dropped, all of them as nothing is being sent any more,")
 	})
 }
 
@@ -276,9 +262,7 @@ func TestRedisHook(t *testing.T) {
 		for _, tt := range tests {
 			answer, sent = tt.err, nil
 			cmd := redis.NewCmd(ctx, "EVALSHA", "secret")
-			if err := process(ctx, cmd); err != tt.err {
-				t.Errorf("%v became %v", tt.err, err)
-			}
+			must.Equal(t, process(ctx, cmd), tt.err, "the error")
 			// a copy might lose the mark that forbids to repeat it
 			if len(sent) != 1 || sent[0] != redis.Cmder(cmd) {
 				t.Errorf("%v: sent %v, want the command itself, once", tt.err, sent)
