@@ -30,12 +30,8 @@ func TestPeriodEnds(t *testing.T) {
 		if got := time.UnixMilli(c.Ends(test.p)); !got.Equal(want) {
 			t.Errorf("%s in %s ends at %s, want %s", test.p, test.zone, got, want)
 		}
-		if before := c.Now(want); c.Before(before) != test.p {
-			t.Errorf("%s comes after %s, want %s", before, c.Before(before), test.p)
-		}
-		if never := c.Ends(0); never != 0 {
-			t.Errorf("what never resets ends at %d", never)
-		}
+		must.Equal(t, c.Before(c.Now(want)), test.p, "what comes before %s", c.Now(want))
+		must.Equal(t, c.Ends(0), 0, "the end of what never resets")
 		// What is remembered holds from the first look until the end, also if the clock is set back.
 		half := want.Add(-12 * time.Hour)
 		for _, now := range []time.Time{half, want.Add(-1), want, half, want.Add(-1), half.Add(-1)} {

@@ -35,9 +35,7 @@ func TestKnowledge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := &slow{world: newWorld(), release: make(chan struct{})}
 		f := NewFamily(Base{BizType: &seqd.BizType{}, Settings: &Settings{AcquireTimeout: time.Hour}}, k, 2, 2, time.Hour)
-		if left := f.Knowledge(); left != nil {
-			t.Errorf("%v is left of nothing", left)
-		}
+		must.Equal(t, f.Knowledge(), nil, "what is left of nothing")
 		name := Name{Period: 20261130}
 		must.Get(f.Acquire(t.Context(), name, ""))(t).Release()
 		f.Forget(name)

@@ -56,9 +56,7 @@ func TestLearn(t *testing.T) {
 			t.Errorf("generation %d remembers %d", generation, len(heir.All()))
 		}
 		for i := last - 19; i <= last; i++ {
-			if heir.Of(name(i)).last != i {
-				t.Errorf("generation %d does not know %d of %d", generation, i, last)
-			}
+			must.Equal(t, heir.Of(name(i)).last, i, "generation %d: what it knows of %d", generation, i)
 		}
 		first = heir
 	}

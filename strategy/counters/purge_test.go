@@ -58,9 +58,7 @@ func TestBuryTogether(t *testing.T) {
 			}
 			race := &meanwhile{store, func() { must.Do(t, raised.bury(t.Context(), other)) }}
 			must.Do(t, purger(race, time.Now, seqd.ResetDaily).bury(t.Context(), 20000105))
-			if got := must.Get(raised.read(t.Context()))(t); got.period != max(other, 20000105) {
-				t.Errorf("%s, meanwhile %s: the tombstone is of %s", before, other, got.period)
-			}
+			must.Equal(t, must.Get(raised.read(t.Context()))(t).period, max(other, 20000105), "%s, meanwhile %s: the period of the tombstone", before, other)
 		}
 	}
 }

@@ -120,9 +120,7 @@ func TestAcquireDoesNotAllocate(t *testing.T) {
 		e := must.Get(s.Acquire(t.Context(), name, ""))(t)
 		e.Release()
 	})
-	if got != 0 {
-		t.Errorf("%v allocations", got)
-	}
+	must.Equal(t, got, 0, "allocations")
 }
 
 // A counter that is used is not closed, although others need the room and it is idle.

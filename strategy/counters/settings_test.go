@@ -5,13 +5,12 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // Every setting is checked, and the defaults are good.
 func TestSettings(t *testing.T) {
-	if zone := (&Settings{TimeZone: "nowhere"}).Traits().Calendar.Zone; zone != time.UTC {
-		t.Errorf("the zone of wrong settings is %s", zone)
-	}
+	must.Equal(t, (&Settings{TimeZone: "nowhere"}).Traits().Calendar.Zone, time.UTC, "the zone of wrong settings")
 	for key, test := range map[string]struct {
 		least, most int64
 		set         func(s *Settings, n int64)

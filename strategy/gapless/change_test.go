@@ -48,9 +48,7 @@ func (s *scene) raise(to int64) {
 		}
 		policy = state.Policy()
 	}
-	if _, err := state.Apply(time.Now().UnixMilli(), &policy, &ledger.Op{Kind: ledger.Raise, To: to, Reason: "a test", Fence: fence}, nil); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Do(s.t, must.Err(state.Apply(time.Now().UnixMilli(), &policy, &ledger.Op{Kind: ledger.Raise, To: to, Reason: "a test", Fence: fence}, nil)))
 	if doc, err = state.Document("invoice", time.Now().UnixMilli()); err == nil {
 		write := s.UpdateFenced
 		if doc.Revision == 1 {
@@ -58,9 +56,7 @@ func (s *scene) raise(to int64) {
 		}
 		err = write(s.t.Context(), doc, fence)
 	}
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Do(s.t, err)
 }
 
 // A ledger does not begin above a counter of which a failover may have lost the end.
@@ -75,9 +71,7 @@ func TestNoLedgerAfterALostCounter(t *testing.T) {
 		c.named("invoice", 5000)
 		c.failOver("f2")
 		c.behind["invoice"] = true
-		if n, err := c.issue(); seqd.CodeOf(err) != seqd.CodeStoreFailedOver {
-			t.Errorf("gapless before: %v: issued %d, %v", before, n, err)
-		}
+		must.Code(t, must.Err(c.issue()), seqd.CodeStoreFailedOver, "gapless before: %v", before)
 		c.raise(5100)
 		must.Equal(t, must.Get(c.issue())(t), 5101, "gapless before: %v: after the raise: issued", before)
 	}

@@ -35,9 +35,7 @@ func TestCounter(t *testing.T) {
 		for p := range seqd.Period(mostBare + 1) {
 			must.Do(t, s.lookIfBare(t.Context(), counters.Name{Period: p}, nil))
 		}
-		if len(s.bare) != 1 {
-			t.Errorf("%d are bare", len(s.bare))
-		}
+		must.Equal(t, len(s.bare), 1, "how many are bare")
 		must.Do(t, s.Close(t.Context()))
 		time.Sleep(time.Minute)
 	})

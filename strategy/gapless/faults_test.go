@@ -213,9 +213,7 @@ func (s *scene) on(f func(*gapless.Strategy) (string, error)) (string, error) {
 	node := s.node()
 	text, err := f(node)
 	s.mend() // otherwise Close would wait for ever
-	if closed := node.Close(context.Background()); closed != nil {
-		s.t.Error(closed)
-	}
+	must.Report(s.t, node.Close(context.Background()))
 	return text, err
 }
 
@@ -246,9 +244,7 @@ func (s *scene) filled() {
 	_, err := s.on(func(node *gapless.Strategy) (string, error) {
 		key := map[bool]string{true: "k1"}[s.settings.Keyed]
 		must := func(_ any, _ any, err error) {
-			if err != nil {
-				s.t.Fatal(err)
-			}
+			must.Do(s.t, err)
 		}
 		must(nil, nil, node.Init(s.t.Context(), true))
 		must(order(node, key, seqd.Order{Count: 5}))
@@ -264,9 +260,7 @@ func (s *scene) filled() {
 		must(order(node, key, seqd.Order{Count: 1}))
 		return "", nil
 	})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Do(s.t, err)
 }
 
 func keyed(s *gapless.Settings) { s.Keyed = true }
@@ -422,9 +416,7 @@ func orders(name string, settings func(*gapless.Settings), key string, o seqd.Or
 func closesPeriod(zone string) func(*scene) {
 	return func(s *scene) {
 		time.Sleep(24 * time.Hour)
-		if _, err := orders("", nil, "", seqd.Order{Count: 1, Once: "order-3"}).ask(s); err != nil {
-			s.t.Fatal(err)
-		}
+		must.Do(s.t, must.Err(orders("", nil, "", seqd.Order{Count: 1, Once: "order-3"}).ask(s)))
 		s.settings.TimeZone = zone
 	}
 }
@@ -434,9 +426,7 @@ func (s *scene) counter(last int64) { s.named("invoice", last) }
 
 func (s *scene) named(name string, last int64) {
 	s.t.Helper()
-	if err := s.Store.Counters().Create(s.t.Context(), persist.Counter{BizTag: name, Max: last, Step: 1}); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Do(s.t, s.Store.Counters().Create(s.t.Context(), persist.Counter{BizTag: name, Max: last, Step: 1}))
 }
 
 func (s *scene) factory() strategy.Factory {
@@ -450,10 +440,7 @@ func (s *scene) handOver() error {
 
 // state returns what the store says of numbers.
 func (s *scene) state() (text string) {
-	counters, err := s.Store.Counters().List(s.t.Context(), "", 9)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	counters := must.Get(s.Store.Counters().List(s.t.Context(), "", 9))(s.t)
 	for _, c := range counters {
 		if !strings.HasPrefix(c.BizTag, "invoice/@") && c.BizTag != "invoice/" { // places may be lost
 			text += fmt.Sprintf(", %s at %d", c.BizTag, c.Max)
@@ -466,9 +453,7 @@ func (s *scene) state() (text string) {
 			text += fmt.Sprintf(", %s to %d: %d issued, %d reserved, %d void", d.Key, l.Last, l.NumIssued(), l.NumReserved(), l.Voids)
 		}
 	}
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Do(s.t, err)
 	return text
 }
 

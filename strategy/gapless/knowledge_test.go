@@ -47,9 +47,7 @@ func TestKnowledgeOfWhatWasIssued(t *testing.T) {
 		must.Report(t, heir.Close(t.Context()))
 	}
 	unused := newNode(t, strategy.Env{Store: memory.New(time.Now), Now: time.Now}, patient())
-	if left := unused.Knowledge(); left != nil {
-		t.Errorf("a strategy that issued nothing left %v", left)
-	}
+	must.Equal(t, unused.Knowledge(), nil, "what a strategy that issued nothing left")
 	must.Report(t, unused.Close(t.Context()))
 }
 

@@ -26,9 +26,7 @@ func TestValidate(t *testing.T) {
 	for keys, least := range map[int]int{counters.Remembered - 1: counters.Remembered, counters.Remembered + 1: counters.Remembered + 1} {
 		settings := DefaultSettings()
 		settings.LiveKeys, settings.Keyed = keys, true
-		if s := must.Get(New(strategy.Env{Store: memory.New(time.Now)}, seqd.BizType{Name: "invoice", Settings: &settings}))(t); s.Memory.Least != least {
-			t.Errorf("of %d keys it remembers %d", keys, s.Memory.Least)
-		}
+		must.Equal(t, must.Get(New(strategy.Env{Store: memory.New(time.Now)}, seqd.BizType{Name: "invoice", Settings: &settings}))(t).Memory.Least, least, "the least that it remembers of %d keys", keys)
 	}
 	good := DefaultSettings()
 	if problems := good.Validate(); len(problems) > 0 {
@@ -98,9 +96,7 @@ func TestShape(t *testing.T) {
 		change(&s)
 		must.Equal(t, shape(seqd.BizType{Settings: &s}), want, "shape")
 	}
-	if got := shape(seqd.BizType{Settings: 1}); got != "gapless" {
-		t.Errorf("shape %q of other settings", got)
-	}
+	must.Equal(t, shape(seqd.BizType{Settings: 1}), "gapless", "the shape of other settings")
 }
 
 // IDs name their counter, and only what seqd made is one.

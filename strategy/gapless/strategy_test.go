@@ -22,13 +22,9 @@ import (
 func (s *scene) begun(fresh bool) *gapless.Strategy {
 	s.t.Helper()
 	node := s.node()
-	if err := node.Init(s.t.Context(), fresh); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Do(s.t, node.Init(s.t.Context(), fresh))
 	s.t.Cleanup(func() {
-		if err := node.Close(context.Background()); err != nil {
-			s.t.Error(err)
-		}
+		must.Report(s.t, node.Close(context.Background()))
 		time.Sleep(time.Minute) // in a bubble: nothing looks at the store any more
 	})
 	return node
@@ -162,9 +158,7 @@ func TestMeasure(t *testing.T) {
 		want("with numbers", map[seqd.Gauge]float64{
 			seqd.GaugeReserved: 7, seqd.GaugeReleased: 8, seqd.GaugeVoids: 1, seqd.GaugeReservedShare: 0.9, seqd.GaugeReleasedAge: 3, seqd.GaugePeriodLeft: day - 4,
 		})
-		if got, want := fmt.Sprint(node.Details()), "map[maxKeys:1000000 maxReserved:10 openKeys:3 period:2000-01-01 released:8 reserved:7 voids:1]"; got != want {
-			t.Errorf("details %s, want %s", got, want)
-		}
+		must.Equal(t, fmt.Sprint(node.Details()), "map[maxKeys:1000000 maxReserved:10 openKeys:3 period:2000-01-01 released:8 reserved:7 voids:1]", "the details")
 	})
 }
 
@@ -222,9 +216,7 @@ func TestHealth(t *testing.T) {
 			s.away("*")
 			began := time.Now()
 			must.Code(t, ask(), seqd.CodeStoreUnavailable, "without the store")
-			if waited := time.Since(began); waited != s.settings.AcquireTimeout {
-				t.Errorf("it waited %v", waited)
-			}
+			must.Equal(t, time.Since(began), s.settings.AcquireTimeout, "it waited")
 			time.Sleep(time.Minute)
 			must.Code(t, node.Health(), seqd.CodeStoreUnavailable, "without the store")
 			s.away("")

@@ -58,14 +58,8 @@ func (s *scene) reserve(key string, ttl time.Duration) {
 // reserved returns how many numbers of a counter are reserved.
 func (s *scene) reserved(counter string) int64 {
 	s.t.Helper()
-	doc, err := s.Store.Documents().Read(s.t.Context(), persist.LedgerKind, counter)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	state, err := ledger.Decode(&doc)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	doc := must.Get(s.Store.Documents().Read(s.t.Context(), persist.LedgerKind, counter))(s.t)
+	state := must.Get(ledger.Decode(&doc))(s.t)
 	return state.NumReserved()
 }
 
@@ -95,16 +89,10 @@ func TestSweepAlone(t *testing.T) {
 				time.Sleep(time.Minute)
 				s.background(nil)
 				time.Sleep(9500 * time.Millisecond)
-				if n := s.reserved(test.counter); n != 1 {
-					t.Errorf("after less than its time %d are reserved", n)
-				}
+				must.Equal(t, s.reserved(test.counter), 1, "reserved after less than its time")
 				time.Sleep(2 * time.Second)
-				if n := s.reserved(test.counter); n != 0 {
-					t.Errorf("after its time %d are reserved", n)
-				}
-				if n := log.Count("a reservation expired"); n != 1 {
-					t.Errorf("the log says so %d times", n)
-				}
+				must.Equal(t, s.reserved(test.counter), 0, "reserved after its time")
+				must.Equal(t, log.Count("a reservation expired"), 1, "the times that the log says so")
 			})
 		})
 	}
@@ -202,9 +190,7 @@ func TestSweepThroughBizType(t *testing.T) {
 					}
 				}
 				expired := slices.DeleteFunc(h.heard(), func(k seqd.EventKind) bool { return k != seqd.EventReservationExpired })
-				if len(expired) != 1 {
-					t.Errorf("%d reservations expired", len(expired))
-				}
+				must.Equal(t, len(expired), 1, "the reservations expired")
 				var seq seqd.Sequence
 				seq.For(key)
 				must.Do(t, node.Generate(t.Context(), 1, &seq))
@@ -247,9 +233,7 @@ func TestSweepMany(t *testing.T) {
 		s.background(nil)
 		time.Sleep(10*time.Second + 4*time.Second)
 		for i := range 40 {
-			if n := s.reserved(fmt.Sprint("invoice/k", i)); n != 0 {
-				t.Errorf("%d of counter %d are still reserved", n, i)
-			}
+			must.Equal(t, s.reserved(fmt.Sprint("invoice/k", i)), 0, "still reserved of counter %d", i)
 		}
 		for _, why := range []string{"invoice/broken7: damaged", "not the name of a counter of invoice"} {
 			if log.Count(why) == 0 {
@@ -282,14 +266,10 @@ func TestSweepFruitless(t *testing.T) {
 		if n := reads(); n != 24 { // twelve times: when the counter is looked for, and for the change
 			t.Errorf("it was read %d times in a minute", n)
 		}
-		if n := log.Count("cannot be reclaimed"); n != 0 {
-			t.Errorf("the log complains %d times, and its biz type says so already", n)
-		}
+		must.Equal(t, log.Count("cannot be reclaimed"), 0, "the complaints in the log, although the biz type says so already,")
 		raise(t, s.Store, "invoice", time.Now().UnixMilli(), "f2")
 		time.Sleep(2100 * time.Millisecond)
-		if n := s.reserved("invoice"); n != 0 {
-			t.Errorf("%d are reserved after the raise", n)
-		}
+		must.Equal(t, s.reserved("invoice"), 0, "reserved after the raise")
 
 		// after a failover that it does not notice itself, it does not believe in the old server
 		// for ever
@@ -297,9 +277,7 @@ func TestSweepFruitless(t *testing.T) {
 		s.failOver("f3")
 		raise(t, s.Store, "invoice", time.Now().UnixMilli(), "f3")
 		time.Sleep(18 * time.Second)
-		if n := s.reserved("invoice"); n != 0 {
-			t.Errorf("%d are reserved after another failover", n)
-		}
+		must.Equal(t, s.reserved("invoice"), 0, "reserved after another failover")
 	})
 }
 
@@ -363,17 +341,13 @@ func sweepWithout(t *testing.T, down string, reclaims, purges int) {
 	time.Sleep(2 * time.Minute)
 	s.away("")
 	time.Sleep(2 * time.Minute)
-	if n := s.reserved("invoice"); n != 0 {
-		t.Errorf("%d are reserved", n)
-	}
+	must.Equal(t, s.reserved("invoice"), 0, "reserved")
 	for text, want := range map[string]int{
 		"reservations cannot be reclaimed; it is tried again": reclaims, "no longer: reservations cannot be reclaimed": reclaims,
 		"that this node is there cannot be written; it is": reclaims, "no longer: that this node is there": reclaims,
 		"records of gapless counters cannot be removed; it is": purges, "no longer: records of gapless": purges, "whether there are gapless": 0,
 	} {
-		if n := log.Count(text); n != want {
-			t.Errorf("the log says %q %d times, want %d", text, n, want)
-		}
+		must.Equal(t, log.Count(text), want, "the times that the log says %q", text)
 	}
 	stop()
 	s.begin(0, false)
@@ -394,9 +368,7 @@ func TestSweepGoesOn(t *testing.T) {
 			time.Sleep(75 * time.Second)
 			stop()
 			calls = s.seen()
-			if reserved := s.reserved("invoice"); reserved != 0 {
-				t.Errorf("%d are reserved although only operation %d failed, %q", reserved, n, calls[max(n, 1)-1])
-			}
+			must.Equal(t, s.reserved("invoice"), 0, "reserved although only operation %d failed, %q,", n, calls[max(n, 1)-1])
 		})
 		return calls
 	}

@@ -183,8 +183,7 @@ func TestRoundTrip(t *testing.T) {
 	s.Drop(func(int64) bool { return false })
 	s.wrote("w1", 3)
 	s.Void, s.Ends = true, 1<<50
-	d, err := s.Document(counter, 1000)
-	must.Do(t, err)
+	d := must.Get(s.Document(counter, 1000))(t)
 	got, err := Decode(&d)
 	must.Do(t, err)
 	s.Revision = 1
@@ -401,9 +400,7 @@ func TestMachine(t *testing.T) {
 	for i, e := range []Entry{{Rev: 6}, {Era: 1, Rev: 5}, {Era: 2, Rev: 6}, {Era: 1, Rev: 6}} {
 		e.Kind, e.Runs = VoidEntry, []Run{{1, 1}}
 		m.ahead(append(e.Records(counter), persist.Document{Body: "damaged"}))
-		if ahead := m.seen.Revision > 5; ahead != (i == 3) {
-			t.Errorf("after a record of %d in era %d: seen is %d", e.Rev, e.Era, m.seen.Revision)
-		}
+		must.Equal(t, m.seen.Revision > 5, i == 3, "after a record of %d in era %d: it is seen", e.Rev, e.Era)
 	}
 }
 
@@ -534,9 +531,7 @@ func TestSeenRefuses(t *testing.T) {
 		m.retry = time.Time{}
 		list, _ := m.Next(now, 0)
 		m.Done(now, 0, &list[0], out)
-		if got := m.Seen().Refuses(); got != test.refuses {
-			t.Errorf("%s: refuses is %v, %v", test.name, got, m.Refusal())
-		}
+		must.Equal(t, m.Seen().Refuses(), test.refuses, "%s: refuses, with %v,", test.name, m.Refusal())
 	}
 }
 

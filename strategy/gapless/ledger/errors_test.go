@@ -59,9 +59,7 @@ func TestRecordsAway(t *testing.T) {
 	}
 	must.Code(t, (&Machine{failure: errLost, refusal: errShut}).Late(), errShut.Code)
 	must.Code(t, (&Machine{}).Late(), seqd.CodeTimeout)
-	if look := s.Needs(counter, &Op{Kind: Return}, nil); look != nil {
-		t.Errorf("nothing comes back, and %+v", look)
-	}
+	must.Equal(t, s.Needs(counter, &Op{Kind: Return}, nil), nil, "what is needed when nothing comes back")
 	found, err := s.lookVoids(counter, Run{1, 9}).Do(t.Context(), &away{list: voids, left: 1})
 	if err == nil { // the page was full, so there may be more
 		t.Errorf("found %v without the second page", found)

@@ -14,6 +14,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 )
 
@@ -222,10 +223,7 @@ func (tl *tale) recall(once string) {
 // decoded returns the ledger, which must be there.
 func (tl *tale) decoded() *State {
 	d := tl.docs["ledger/"+counter]
-	s, err := Decode(&d)
-	if err != nil {
-		tl.t.Fatal(err)
-	}
+	s := must.Get(Decode(&d))(tl.t)
 	return s
 }
 
@@ -253,9 +251,7 @@ func (tl *tale) account(words []datadriven.CmdArg) {
 	}
 	s := tl.decoded()
 	voids, more, err := s.ListVoids(context.Background(), tl.world, counter, after, int(limit))
-	if err != nil {
-		tl.t.Fatal(err)
-	}
+	must.Do(tl.t, err)
 	gaps, next := s.Account(&tl.policy, after, int(limit), voids, more)
 	for _, g := range gaps {
 		text := fmt.Sprintf("%s %s", runsText([]Run{g.Run}), g.State)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/scenario"
 	"github.com/seqd/seqd/persist"
 )
@@ -436,10 +437,7 @@ func (tl *tale) operator(words []datadriven.CmdArg) {
 	if !res.Changed {
 		return
 	}
-	d, err := s.Document(counter, tl.clock)
-	if err != nil {
-		tl.t.Fatal(err)
-	}
+	d := must.Get(s.Document(counter, tl.clock))(tl.t)
 	if op.Kind == Raise { // what the world has seen before counts no more
 		tl.replace(tl.docs)
 	}
