@@ -29,9 +29,7 @@ func TestHugeCount(t *testing.T) {
 		if got := take(t, b, seqd.MaxCount); got[0] != 3 || got[seqd.MaxCount-1] != seqd.MaxCount+2 {
 			t.Errorf("got %d to %d", got[0], got[seqd.MaxCount-1])
 		}
-		if got := take(t, other, 1); got[0] != 1 {
-			t.Errorf("another buffer gave %v", got)
-		}
+		must.Equal(t, take(t, other, 1)[0], 1, "another buffer gave")
 	})
 }
 

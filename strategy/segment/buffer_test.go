@@ -171,9 +171,7 @@ func TestCallerGoesAway(t *testing.T) {
 		defer cancel()
 		var seq seqd.Sequence
 		must.Code(t, b.take(ctx, 1, &seq), seqd.CodeTimeout)
-		if b.wanted != 0 {
-			t.Errorf("%d numbers are still wanted", b.wanted)
-		}
+		must.Equal(t, b.wanted, 0, "the numbers still wanted")
 		b.close(t.Context(), errStopping)
 	})
 }
@@ -207,9 +205,7 @@ func TestNumbersInHandCarryOn(t *testing.T) {
 		take(t, b, 2)
 		synctest.Wait()
 		s.set(func(s *rangeGiver) { s.fail = errors.New("away") })
-		if got := take(t, b, 18); got[17] != 20 {
-			t.Errorf("got %v", got)
-		}
+		must.Equal(t, take(t, b, 18)[17], 20, "the last number")
 		must.Code(t, b.take(t.Context(), 1, &seqd.Sequence{}), seqd.CodeStoreUnavailable)
 		b.close(t.Context(), errStopping)
 	})
@@ -224,9 +220,7 @@ func TestFailedBatchSkips(t *testing.T) {
 		s.set(func(s *rangeGiver) { s.fail = errors.New("away") })
 		must.Code(t, b.take(t.Context(), 5, &seqd.Sequence{}), seqd.CodeStoreUnavailable)
 		s.set(func(s *rangeGiver) { s.fail = nil })
-		if got := take(t, b, 1); got[0] != 11 {
-			t.Errorf("got %v, want 11: number 10 went to a call that failed", got)
-		}
+		must.Equal(t, take(t, b, 1)[0], 11, "the number after 10, which went to a call that failed,")
 		if len(s.events) != 1 || s.events[0].Kind != seqd.EventAbandoned || s.events[0].Numbers != 1 {
 			t.Errorf("events %v", s.events)
 		}
@@ -255,9 +249,7 @@ func TestFinalFailures(t *testing.T) {
 					must.Code(t, b.take(t.Context(), 1, &seqd.Sequence{}), test.code)
 				}
 				must.Equal(t, time.Since(before), 0, "waited for what cannot come")
-				if healthy := b.health() == nil; healthy != test.healthy {
-					t.Errorf("healthy is %v", healthy)
-				}
+				must.Equal(t, b.health() == nil, test.healthy, "healthy")
 				b.close(t.Context(), errStopping)
 			})
 		})
@@ -413,7 +405,5 @@ func concurrentCallers(t *testing.T, size int64) {
 	for _, e := range s.events {
 		accounted += e.Numbers
 	}
-	if accounted != s.last {
-		t.Errorf("%d of %d numbers are accounted for", accounted, s.last)
-	}
+	must.Equal(t, accounted, s.last, "the numbers accounted for")
 }

@@ -263,12 +263,8 @@ func TestFailoverNearTheEnd(t *testing.T) {
 		s, events := newStrategy(t, store, func(s *Settings) { small(s); s.Start = seqd.MaxNumber - 999 })
 		start(t, s, true)
 		store.failOver(store.copied())
-		if got := generate(t, s, 1)[0]; got != seqd.MaxNumber-499 {
-			t.Errorf("the first number is %d below the last", seqd.MaxNumber-got)
-		}
-		if n := events.numbers(seqd.EventStoreFailedOver); n != 500 {
-			t.Errorf("%d numbers were skipped", n)
-		}
+		must.Equal(t, generate(t, s, 1)[0], seqd.MaxNumber-499, "the first number")
+		must.Equal(t, events.numbers(seqd.EventStoreFailedOver), 500, "the numbers skipped")
 		must.Report(t, s.Close(t.Context()))
 	})
 }

@@ -52,9 +52,7 @@ func TestConsecutiveAtTheEndOfAllNumbers(t *testing.T) {
 		}
 		must.Code(t, must.Err(consecutive.get(t.Context(), t, s, 20)), seqd.CodeExhausted)
 		end(t, s)
-		if n := o.numbers(seqd.EventAbandoned); n != 50-2-1-20 {
-			t.Errorf("%d of 50 numbers were skipped", n)
-		}
+		must.Equal(t, o.numbers(seqd.EventAbandoned), 50-2-1-20, "the numbers of 50 skipped")
 	})
 }
 
@@ -159,9 +157,7 @@ func TestConsecutiveNumbersOfADay(t *testing.T) {
 		if err := s.GenerateConsecutive(t.Context(), 25, &seq); err != nil || !seq.Consecutive() {
 			t.Fatal(seq.Runs(), err)
 		}
-		if want := s.Calendar.Now(c.Now()); seq.Period() != want {
-			t.Errorf("the period is %s instead of %s", seq.Period(), want)
-		}
+		must.Equal(t, seq.Period(), s.Calendar.Now(c.Now()), "the period")
 		c.turn(30 * time.Second)
 	}
 	closed(t, s)

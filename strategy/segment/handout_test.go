@@ -73,9 +73,7 @@ func TestEveryShape(t *testing.T) {
 	eachShape(t, func(t *testing.T, w *world, node func(change func(*Settings)) (allKinds, *observer)) {
 		made, _ := node(small)
 		s := made.(*Counter)
-		if left := s.Knowledge(); left != nil {
-			t.Errorf("it leaves %+v of nothing", left)
-		}
+		must.Equal(t, s.Knowledge(), nil, "what it leaves of nothing")
 		s.prepare()
 		last := numbers(t, s, 3)[2]
 		synctest.Wait()
@@ -116,18 +114,14 @@ func TestRange(t *testing.T) {
 			if n == 0 {
 				n = 10 // the step
 			}
-			if r.Size() != n {
-				t.Errorf("%v has %d numbers instead of %d", r, r.Size(), n)
-			}
+			must.Equal(t, r.Size(), n, "the numbers of %v", r)
 			got = append(got, r)
 		}
 		after := counter(t, w.store)
 		if after.Epoch != before.Epoch || after.Step != before.Step || after.Timestamp != before.Timestamp {
 			t.Errorf("the counter was %+v and is %+v", before, after)
 		}
-		if want := before.Max + 1 + 7 + seqd.MaxCount + 10; after.Max != want {
-			t.Errorf("the maximum is %d instead of %d", after.Max, want)
-		}
+		must.Equal(t, after.Max, before.Max+1+7+seqd.MaxCount+10, "the maximum")
 		for range 10 {
 			for _, n := range numbers(t, s, 5) {
 				if n <= last || slices.ContainsFunc(got, func(r persist.Range) bool { return r.First <= n && n <= r.Last }) {
@@ -296,9 +290,7 @@ func TestRangeFails(t *testing.T) {
 		if got := counter(t, store.Store).Max; got != lost+50 {
 			t.Fatalf("the maximum is %d; the range was not allocated", got)
 		}
-		if r := rangeOf(t, s, 5); r.First != lost+51 {
-			t.Errorf("got %v", r)
-		}
+		must.Equal(t, rangeOf(t, s, 5).First, lost+51, "the first number")
 		if o.count(seqd.EventRefillFailed) == 0 {
 			t.Errorf("events %v", o.counts)
 		}
@@ -326,12 +318,8 @@ func TestRangeFailsOnce(t *testing.T) {
 		must.Code(t, s.GenerateRange(t.Context(), 50, &seqd.Sequence{}), seqd.CodeStoreUnavailable)
 		store.change(func(h *hookedStore) { h.before = nil })
 		time.Sleep(time.Minute)
-		if why := s.(seqd.Reporter).Degraded(); why != nil {
-			t.Errorf("the node is degraded: %v", why)
-		}
-		if away, back := o.count(seqd.EventStoreAway), o.count(seqd.EventStoreBack); away != back {
-			t.Errorf("the store was away %d times and came back %d times", away, back)
-		}
+		must.Equal(t, s.(seqd.Reporter).Degraded(), nil, "the node is degraded")
+		must.Equal(t, o.count(seqd.EventStoreAway), o.count(seqd.EventStoreBack), "the times that the store was away, as often as it came back,")
 		end(t, s)
 	})
 }
@@ -352,9 +340,7 @@ func TestStopWaitsForARange(t *testing.T) {
 		go func() { defer close(ended); end(t, s) }()
 		r := <-got
 		<-ended
-		if k := s.(*Counter).knows(); k.beside != r.Last {
-			t.Errorf("it knows %+v of %v", k, r)
-		}
+		must.Equal(t, s.(*Counter).knows().beside, r.Last, "what it knows of %v", r)
 	})
 }
 
@@ -373,9 +359,7 @@ func TestStopGivesUpARange(t *testing.T) {
 		defer cancel()
 		began := time.Now()
 		_ = s.Close(ctx)
-		if took := time.Since(began); took != time.Second {
-			t.Errorf("close took %s", took)
-		}
+		must.Equal(t, time.Since(began), time.Second, "close took")
 		most := s.knows().beside
 		must.Code(t, <-got, seqd.CodeStopping)
 		if counter(t, store.Store).Max != 500 || seq.Len() > 0 || most != 0 || o.numbers(seqd.EventAbandoned) != 500 {

@@ -128,9 +128,7 @@ func TestGapOfARetiredCursor(t *testing.T) {
 		if err != nil || after.FailedOver || after.Max < before.Max+100_000 {
 			t.Errorf("%+v, before it was %+v, %v", after, before, err)
 		}
-		if n := s.Env.Observer.(*observer).numbers(seqd.EventStoreFailedOver); n != after.Max-before.Max {
-			t.Errorf("a gap of %d numbers was reported, and it has %d", n, after.Max-before.Max)
-		}
+		must.Equal(t, s.Env.Observer.(*observer).numbers(seqd.EventStoreFailedOver), after.Max-before.Max, "the numbers in the gap that was reported")
 	})
 }
 

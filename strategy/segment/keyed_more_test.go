@@ -109,9 +109,7 @@ func TestReopenedWhileItCloses(t *testing.T) {
 		wantOf(t, s, "b", 1, "[1]") // closes a
 		began := time.Now()
 		wantOf(t, s, "a", 1, "[2]")
-		if waited := time.Since(began); waited != time.Second {
-			t.Errorf("it waited %s", waited)
-		}
+		must.Equal(t, time.Since(began), time.Second, "it waited")
 		closed(t, s)
 	})
 }
@@ -163,9 +161,7 @@ func TestPurgedKeys(t *testing.T) {
 		if err != nil || len(counters) != 3*31 {
 			t.Errorf("%d counters are left, %v", len(counters), err)
 		}
-		if got := strings.Count(log.String(), "counters=31\n"); got != 5 {
-			t.Errorf("%d times it logs that 31 counters were removed", got)
-		}
+		must.Equal(t, strings.Count(log.String(), "counters=31\n"), 5, "the times that it logs that 31 counters were removed")
 		for _, key := range []string{"k1-0", "k1-1", "new"} {
 			if got, p, err := of(t.Context(), late, key, 1); seqd.CodeOf(err) != seqd.CodeClockRollback {
 				t.Errorf("%s got %v of %s, %v", key, got, p, err)
@@ -247,9 +243,7 @@ func TestStoreThatAnswersSomeCalls(t *testing.T) {
 		for second := range 3 {
 			store.change(func(h *hookedStore) { clear(h.calls) })
 			time.Sleep(time.Second + time.Second/100)
-			if n := store.called("read"); n != 1 {
-				t.Errorf("%d reads in second %d", n, second)
-			}
+			must.Equal(t, store.called("read"), 1, "the reads in second %d", second)
 		}
 		store.change(func(h *hookedStore) { h.before = nil })
 		time.Sleep(2 * time.Second)
@@ -264,9 +258,7 @@ func TestStoreThatAnswersSomeCalls(t *testing.T) {
 		}
 		store.change(func(h *hookedStore) { clear(h.calls) })
 		time.Sleep(time.Minute)
-		if n := store.called("read"); n != 0 {
-			t.Errorf("%d reads although the store is not away", n)
-		}
+		must.Equal(t, store.called("read"), 0, "the reads, although the store is not away,")
 		closed(t, s)
 	})
 }
@@ -282,9 +274,7 @@ func TestHeirOfKeys(t *testing.T) {
 	heir := keyed(t, store, time.Now, nil, nil)
 	heir.Learn(first.Knowledge())
 	for key := range 20 {
-		if k := heir.Memory.Of(counters.Name{Key: fmt.Sprint(key)}); k.issued != 3 {
-			t.Errorf("of %d it knows %+v", key, k)
-		}
+		must.Equal(t, heir.Memory.Of(counters.Name{Key: fmt.Sprint(key)}).issued, 3, "what it knows of %d", key)
 	}
 	closed(t, heir)
 }
@@ -469,9 +459,7 @@ func TestNewKeysOfACaller(t *testing.T) {
 		}
 	}
 	must.Do(t, is.Close(t.Context()))
-	if places := must.Get(store.Counters().Read(t.Context(), counters.PlacesName("invoice", 0)))(t); places.Max != 4 {
-		t.Errorf("%d places are taken by 4 keys", places.Max)
-	}
+	must.Equal(t, must.Get(store.Counters().Read(t.Context(), counters.PlacesName("invoice", 0)))(t).Max, 4, "the places taken by 4 keys")
 }
 
 // The first numbers of a key are given only if its counter is still the one that was opened.

@@ -52,9 +52,7 @@ func TestGiveBackAmongIncrements(t *testing.T) {
 	take := func(s *family, n int) {
 		t.Helper()
 		got, _, err := of(t.Context(), s, "a", n)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for _, number := range got {
 			if seen[number] {
 				t.Fatal(number, "is issued again")

@@ -71,9 +71,7 @@ func TestKeysCountOnTheirOwn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			first := keyed(t, store, time.Now, nil, func(s *Settings) { s.Start, s.LiveKeys = 100, counters.Remembered+1 })
-			if first.Memory.Least != counters.Remembered+1 {
-				t.Errorf("it remembers %d keys", first.Memory.Least)
-			}
+			must.Equal(t, first.Memory.Least, counters.Remembered+1, "the keys it remembers")
 			wantOf(t, first, "a", 2, "[100 101]")
 			wantOf(t, first, "b", 1, "[100]")
 			wantOf(t, first, "a", 1, "[102]")
@@ -87,9 +85,7 @@ func TestKeysCountOnTheirOwn(t *testing.T) {
 			wantOf(t, next, "b", 1, "[101]")
 			wantOf(t, next, "a", 1, "[103]")
 			keys, err := next.Keys(t.Context(), "", 10)
-			if fmt.Sprint(keys, err) != "[a b] <nil>" {
-				t.Errorf("keys %v, %v", keys, err)
-			}
+			must.Equal(t, fmt.Sprint(keys, err), "[a b] <nil>", "the keys")
 			closed(t, next)
 		})
 	}
@@ -475,9 +471,7 @@ func TestDegradedKey(t *testing.T) {
 		redis := map[string]*redisModel{}
 		s := keyed(t, newHooked(), time.Now, redis, nil)
 		wantOf(t, s, "a", 1, "[1]")
-		if d := s.Degraded(); d != nil {
-			t.Errorf("degraded: %v", d)
-		}
+		must.Equal(t, s.Degraded(), nil, "degraded")
 		redis["invoice/a"].change(func(r *redisModel) { r.down = errDown })
 		if _, _, err := of(t.Context(), s, "a", 1); err != nil {
 			t.Error(err)

@@ -175,17 +175,13 @@ func TestHeirKnowsTheSame(t *testing.T) {
 func TestKnowledgeOfPeriods(t *testing.T) {
 	c := clockAt("2026-11-20T12:00:00Z")
 	first := periodic(t, memory.New(time.Now), c.Now, nil, daily)
-	if left := first.Knowledge(); left != nil {
-		t.Errorf("%v is left of nothing", left)
-	}
+	must.Equal(t, first.Knowledge(), nil, "what is left of nothing")
 	for range 3 {
 		dated(t, first, 5)
 		c.turn(24 * time.Hour)
 	}
 	closed(t, first)
-	if left := keyed(t, memory.New(time.Now), c.Now, nil, nil).Knowledge(); left != nil {
-		t.Errorf("%v is left of no key", left)
-	}
+	must.Equal(t, keyed(t, memory.New(time.Now), c.Now, nil, nil).Knowledge(), nil, "what is left of no key")
 	heir := periodic(t, memory.New(time.Now), c.Now, nil, daily)
 	heir.Learn(first.Knowledge())
 	got, want := memos(heir), memos(first)

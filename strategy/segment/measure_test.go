@@ -313,13 +313,9 @@ func TestRateAfterAJump(t *testing.T) {
 		s.keepPace(0, 0, persist.Range{First: 1, Last: 100})
 		time.Sleep(20 * time.Second)
 		s.keepPace(150, 1150, persist.Range{First: 1151, Last: 1250}) // a gap of 1,000 above what was read
-		if rate := s.pace.rate(paceNow(), 1250, 100); rate != 7.5 {
-			t.Errorf("150 numbers in 20 s are %v a second", rate)
-		}
+		must.Equal(t, s.pace.rate(paceNow(), 1250, 100), 7.5, "the rate of 150 numbers in 20 s")
 		time.Sleep(20 * time.Second)
 		s.keepPace(1500, 1350, persist.Range{First: 1351, Last: 1450}) // others have returned some meanwhile
-		if rate := s.pace.rate(paceNow(), 1450, 100); rate != 10 {
-			t.Errorf("200 numbers in 20 s are %v a second", rate)
-		}
+		must.Equal(t, s.pace.rate(paceNow(), 1450, 100), 10, "the rate of 200 numbers in 20 s")
 	})
 }

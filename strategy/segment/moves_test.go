@@ -57,12 +57,8 @@ func TestFollowingFindsTheSequencer(t *testing.T) {
 		_ = s.Close(t.Context())
 		f = newMover(t, store, redis, nil)
 		redis.change(func(r *redisModel) { r.down = errDown })
-		if got := numbers(t, f, 1)[0]; got != last+1 {
-			t.Errorf("got %d after %d", got, last)
-		}
-		if epoch := counter(t, store).Epoch; epoch != persist.StoreEpoch {
-			t.Errorf("the epoch is %q", epoch)
-		}
+		must.Equal(t, numbers(t, f, 1)[0], last+1, "the next number")
+		must.Equal(t, counter(t, store).Epoch, persist.StoreEpoch, "the epoch")
 		if f.Health() != nil || f.Degraded() != nil || f.knows().issued != last+1 {
 			t.Errorf("health %v, degraded %v, knows %+v", f.Health(), f.Degraded(), f.knows())
 		}
@@ -70,9 +66,7 @@ func TestFollowingFindsTheSequencer(t *testing.T) {
 		// A counter whose ordering is per-node has no sequencer: what a cursor has left is skipped.
 		local, _ := newStrategy(t, store, nil)
 		generate(t, local, 1)
-		if epoch := counter(t, store).Epoch; epoch != "" {
-			t.Errorf("per-node the epoch is %q", epoch)
-		}
+		must.Equal(t, counter(t, store).Epoch, "", "the epoch of per-node")
 		_ = local.Close(t.Context())
 	})
 }

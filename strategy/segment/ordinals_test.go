@@ -312,9 +312,7 @@ func TestSpacedHeirs(t *testing.T) {
 		old, next := open(0), open(1)
 		must.Do(t, old.Init(t.Context(), true))
 		highest := numbers(t, old, 25)[24]
-		if knows := old.knows(); knows.issued != highest {
-			t.Errorf("%v: it knows %+v, and has issued %d", increments, knows, highest)
-		}
+		must.Equal(t, old.knows().issued, highest, "%v: the highest number that it knows", increments)
 		_ = old.Close(t.Context())
 		next.Learn(old.Knowledge())
 		// the store is restored: only the heir knows better
@@ -322,9 +320,7 @@ func TestSpacedHeirs(t *testing.T) {
 		must.Do(t, store.Counters().Create(t.Context(), persist.Counter{BizTag: "order", Max: 1, Step: 10}))
 		p := (&Settings{Increment: increments[1], Offset: increments[1] - 1}).ordinals()
 		gap := int64(DefaultSettings().RestoreGap)
-		if got, want := numbers(t, next, 1)[0], p.number(p.upTo(highest)+gap+1); got != want {
-			t.Errorf("%v: %d after %d, want %d", increments, got, highest, want)
-		}
+		must.Equal(t, numbers(t, next, 1)[0], p.number(p.upTo(highest)+gap+1), "%v: the number after %d", increments, highest)
 		_ = next.Close(t.Context())
 	}
 }
@@ -351,9 +347,7 @@ func TestSpacedSettings(t *testing.T) {
 	if first, last := s.Traits().First, s.Traits().Last; first != 101 || last%7 != 3 {
 		t.Errorf("bounds %d, %d", first, last)
 	}
-	if gap := s.LostGap(0); gap != 7_000_000 {
-		t.Errorf("a failover may have lost %d numbers", gap)
-	}
+	must.Equal(t, s.LostGap(0), 7_000_000, "the numbers that a failover may have lost")
 }
 
 // TestSpacedMeasures checks that what is measured are numbers, and how far they are apart.
@@ -426,12 +420,8 @@ func TestOffsetProblems(t *testing.T) {
 func TestArgs(t *testing.T) {
 	settings := Settings{Increment: 3, Offset: 1}
 	args := []any{"first", int64(2), "step", int64(2), "last", int64(4), "above", int64(0), "error", nil}
-	if got, want := fmt.Sprint(settings.ordinals().args(args)), "[first 4 step 2 last 10 above -2 error <nil>]"; got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
-	if got := (&Settings{Increment: 1}).ordinals().args(args); got[1] != int64(2) {
-		t.Errorf("got %v", got)
-	}
+	must.Equal(t, fmt.Sprint(settings.ordinals().args(args)), "[first 4 step 2 last 10 above -2 error <nil>]", "the arguments")
+	must.Equal[any](t, (&Settings{Increment: 1}).ordinals().args(args)[1], int64(2), "the step")
 }
 
 // A store and a cursor in ordinals pass on what fails, and a list is in ordinals too.

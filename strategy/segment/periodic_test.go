@@ -388,9 +388,7 @@ func TestPeriodBeginsLate(t *testing.T) {
 		}
 		time.Sleep(24 * time.Hour)
 		store.fails("read", persist.ErrUnavailable)
-		if s.Health() != nil {
-			t.Error("nobody has asked yet", s.Health())
-		}
+		must.Equal(t, s.Health(), nil, "health before anybody has asked")
 		for range 3 {
 			wantRefused(t, s, seqd.CodeStoreUnavailable)
 		}
@@ -420,9 +418,7 @@ func TestPeriodThatHangs(t *testing.T) {
 		s := periodic(t, store, time.Now, nil, daily)
 		began := time.Now()
 		wantRefused(t, s, seqd.CodeTimeout)
-		if waited := time.Since(began); waited != s.settings.AcquireTimeout {
-			t.Errorf("waited %s", waited)
-		}
+		must.Equal(t, time.Since(began), s.settings.AcquireTimeout, "it waited")
 		if _, err := s.openPresent(t.Context()); err == nil || !strings.Contains(err.Error(), "the period 2000-01-01 did not begin") {
 			t.Errorf("got %v", err)
 		}
@@ -431,9 +427,7 @@ func TestPeriodThatHangs(t *testing.T) {
 		must.Is(t, s.Generate(ctx, 1, &seqd.Sequence{}), context.DeadlineExceeded)
 		began = time.Now()
 		closed(t, s)
-		if waited := time.Since(began); waited != 0 {
-			t.Errorf("Close waited %s", waited)
-		}
+		must.Equal(t, time.Since(began), 0, "Close waited")
 		var work sync.WaitGroup
 		work.Add(1)
 		must.Is(t, ended(expired(t, time.Second), &work), context.DeadlineExceeded)

@@ -114,9 +114,7 @@ func TestCleanStopSkipsNothing(t *testing.T) {
 			want++
 		}
 		must.Do(t, s.Close(t.Context()))
-		if skipped := o.numbers(seqd.EventAbandoned); skipped != 0 {
-			t.Errorf("round %d: %d numbers were skipped", round, skipped)
-		}
+		must.Equal(t, o.numbers(seqd.EventAbandoned), 0, "round %d: the numbers skipped", round)
 		must.Equal(t, counter(t, store).Max, want-1, "round %d: the store's max", round)
 	}
 }
@@ -129,9 +127,7 @@ func TestGiveBackRefused(t *testing.T) {
 	generate(t, s, 1)
 	must.Get(store.Counters().Allocate(t.Context(), persist.Request{BizTag: "order", Size: 5}))(t)
 	must.Do(t, s.Close(t.Context()))
-	if skipped := o.numbers(seqd.EventAbandoned); skipped != 999 {
-		t.Errorf("%d numbers were skipped, want 999", skipped)
-	}
+	must.Equal(t, o.numbers(seqd.EventAbandoned), 999, "the numbers skipped")
 	must.Equal(t, counter(t, store).Max, 1005, "max")
 }
 
@@ -148,9 +144,7 @@ func TestGiveBackOfSeparateRanges(t *testing.T) {
 		synctest.Wait() // buffer 2 holds numbers from 16
 		must.Do(t, s.Close(t.Context()))
 		must.Equal(t, counter(t, store).Max, 15, "max")
-		if skipped := o.numbers(seqd.EventAbandoned); skipped != 8 {
-			t.Errorf("%d numbers were skipped, want 3 to 10", skipped)
-		}
+		must.Equal(t, o.numbers(seqd.EventAbandoned), 8, "the numbers skipped, 3 to 10,")
 	})
 }
 
@@ -276,9 +270,7 @@ func TestStepFollowsVolume(t *testing.T) {
 			start(t, s, false)
 			generate(t, s, 1)
 		}
-		if got := counter(t, store).Step; got != grown {
-			t.Errorf("restarts changed the step from %d to %d", grown, got)
-		}
+		must.Equal(t, counter(t, store).Step, grown, "the step after restarts")
 		for range 20_000 {
 			generate(t, s, 1)
 			time.Sleep(time.Second)
@@ -374,9 +366,7 @@ func TestSettingsTell(t *testing.T) {
 	s := DefaultSettings()
 	s.Keyed, s.Reset, s.TimeZone, s.Increment, s.Offset, s.Sequencer = true, seqd.ResetDaily, "UTC", 3, 2, SequencerRedis
 	got := fmt.Sprintln(shape(seqd.BizType{Settings: &s}), shape(seqd.BizType{Settings: 5}), s.Traits().Keyed, s.Traits().MaxWait, s.Traits().Sequencer)
-	if want := "segment per key daily in UTC 2 mod 3 segment true 2s redis\n"; got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
+	must.Equal(t, got, "segment per key daily in UTC 2 mod 3 segment true 2s redis\n", "the shape")
 	one := DefaultSettings()
 	one.Sequencer = SequencerRedis
 	_, err := build(strategy.Env{Store: perNode{memory.New(time.Now)}}, seqd.BizType{Name: "order", Settings: &one})

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
@@ -239,9 +240,7 @@ func TestSharedWaitsOnce(t *testing.T) {
 		began := time.Now()
 		go func() { time.Sleep(1200 * time.Millisecond); down.Store(true) }()
 		_, code := try(t, s, 5000)
-		if waited := time.Since(began); waited != s.settings.AcquireTimeout {
-			t.Errorf("%s after %v; acquireTimeout is %v", code, waited, s.settings.AcquireTimeout)
-		}
+		must.Equal(t, time.Since(began), s.settings.AcquireTimeout, "%s after", code)
 		down.Store(false)
 		h.hangs("")
 		time.Sleep(30 * time.Second)

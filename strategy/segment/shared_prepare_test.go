@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/strategy/segment/cursor"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
@@ -90,9 +91,7 @@ func TestSharedPrepareOnItsOwn(t *testing.T) {
 		if n := numbers(t, s, 1)[0]; n <= before {
 			t.Errorf("got %d after %d", n, before)
 		}
-		if away := o.count(seqd.EventRedisAway); away != 1 {
-			t.Errorf("left the cursor %d times", away)
-		}
+		must.Equal(t, o.count(seqd.EventRedisAway), 1, "the times that it left the cursor")
 		cut.Store(false)
 		time.Sleep(5 * time.Second)
 		if back := o.count(seqd.EventRedisBack); back != 1 || s.Degraded() != nil {

@@ -139,12 +139,8 @@ func TestNumbersOfCallersThatLeaveAreSkipped(t *testing.T) {
 				if err := s.Generate(ctx, 5, &seq); seqd.CodeOf(err) != seqd.CodeTimeout || seq.Len() != 0 {
 					t.Errorf("got %v, %d numbers", err, seq.Len())
 				}
-				if got := numbers(t, s, 1); got[0] != 8 {
-					t.Errorf("got %v, want 8: 3 to 7 belong to a caller that left", got)
-				}
-				if got := o.numbers(seqd.EventAbandoned); got != 5 {
-					t.Errorf("%d numbers were reported as skipped, want 5", got)
-				}
+				must.Equal(t, numbers(t, s, 1)[0], 8, "the next number, as 3 to 7 belong to a caller that left,")
+				must.Equal(t, o.numbers(seqd.EventAbandoned), 5, "the numbers reported as skipped")
 				end(t, s)
 			})
 		})
@@ -205,16 +201,12 @@ func TestRedisAwayDegrade(t *testing.T) {
 		}
 		redis.change(func(r *redisModel) { r.down = nil })
 		time.Sleep(3 * time.Second)
-		if a.Degraded() != nil {
-			t.Errorf("still degraded: %v", a.Degraded())
-		}
+		must.Equal(t, a.Degraded(), nil, "still degraded")
 		if next := numbers(t, b, 1)[0]; next <= got {
 			t.Errorf("the other node got %d after %d", next, got)
 		}
 		for kind, want := range map[seqd.EventKind]int{seqd.EventRedisAway: 1, seqd.EventRedisBack: 1, seqd.EventAdvanced: 1, seqd.EventGuard: 0} {
-			if n := o.count(kind); n != want {
-				t.Errorf("%d × %s, want %d", n, kind, want)
-			}
+			must.Equal(t, o.count(kind), want, "the times of %s", kind)
 		}
 		closeAll(t, a, b)
 	})
@@ -291,9 +283,7 @@ func TestStoreAwayUnderTheCursor(t *testing.T) {
 					break
 				}
 			}
-			if want := 10 * (2 + reserve); issued != want {
-				t.Errorf("reserve %d: %d numbers without the store, want %d", reserve, issued, want)
-			}
+			must.Equal(t, issued, 10*(2+reserve), "reserve %d: the numbers without the store", reserve)
 			if seqd.CodeOf(s.Health()) != seqd.CodeStoreUnavailable || seqd.CodeOf(s.Degraded()) != seqd.CodeStoreUnavailable {
 				t.Errorf("health %v, degraded %v", s.Health(), s.Degraded())
 			}
@@ -381,9 +371,7 @@ func TestCleanStopUnderTheCursor(t *testing.T) {
 			if _, code := try(t, s, 1); code != seqd.CodeStopping {
 				t.Errorf("after the stop: %s", code)
 			}
-			if n := o.numbers(seqd.EventAbandoned); n != 0 {
-				t.Errorf("%d numbers were skipped", n)
-			}
+			must.Equal(t, o.numbers(seqd.EventAbandoned), 0, "the numbers skipped")
 		}
 	})
 }

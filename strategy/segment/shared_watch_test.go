@@ -4,6 +4,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // The store is found to be away by the last fetch of a buffer that the node has left already. An
@@ -42,9 +44,7 @@ func TestStoreAwayIsFoundLate(t *testing.T) {
 			t.Error("the store is not known to be away")
 		}
 		time.Sleep(time.Hour)
-		if d := s.Degraded(); d != nil {
-			t.Errorf("an hour later it still says %v", d)
-		}
+		must.Equal(t, s.Degraded(), nil, "degraded an hour later")
 		closeAll(t, s)
 	})
 }

@@ -167,12 +167,8 @@ func TestStoredNodesCountTogether(t *testing.T) {
 		}
 	}
 	// b was opened before a took over, so its first take was refused and it read once more.
-	if got := store.called("allocate"); got != 101 {
-		t.Errorf("100 takes cost %d calls", got)
-	}
-	if got := store.called("read"); got != 3 {
-		t.Errorf("there were %d reads, want one for each start and one for the take-over", got)
-	}
+	must.Equal(t, store.called("allocate"), 101, "the calls that 100 takes cost")
+	must.Equal(t, store.called("read"), 3, "the reads, one for each start and one for the take-over,")
 	if c := counter(t, store); c.Epoch != persist.StoreEpoch || c.Max != next-1 {
 		t.Errorf("the counter is %+v", c)
 	}
@@ -194,9 +190,7 @@ func TestStoredStoreAwayAndBack(t *testing.T) {
 					h.before = away
 				}
 			})
-			if s.Health() != nil {
-				t.Errorf("nobody has noticed, and health is %v", s.Health())
-			}
+			must.Equal(t, s.Health(), nil, "health when nobody has noticed")
 			began := time.Now()
 			var wg sync.WaitGroup
 			for range 20 {
@@ -216,9 +210,7 @@ func TestStoredStoreAwayAndBack(t *testing.T) {
 			}
 			store.change(func(h *hookedStore) { h.before, h.after = nil, nil })
 			time.Sleep(2 * time.Second)
-			if s.Health() != nil {
-				t.Errorf("the store is back, and health is %v", s.Health())
-			}
+			must.Equal(t, s.Health(), nil, "health when the store is back")
 			want := int64(2)
 			if lost {
 				want = 2 + 1 // one caller led the take whose answer was lost, before the others came
@@ -227,9 +219,7 @@ func TestStoredStoreAwayAndBack(t *testing.T) {
 				t.Errorf("got %d, want %d", got, want)
 			}
 			for kind, want := range map[seqd.EventKind]int{seqd.EventStoreAway: 1, seqd.EventStoreBack: 1} {
-				if n := o.count(kind); n != want {
-					t.Errorf("%d × %s, want %d", n, kind, want)
-				}
+				must.Equal(t, o.count(kind), want, "the times of %s", kind)
 			}
 			_ = s.Close(t.Context())
 		})
@@ -244,9 +234,7 @@ func TestStoredKnowsTheRecord(t *testing.T) {
 	s, _ := newStored(t, store, nil, func(s *Settings) { s.RestoreGap, s.Step = 0, 100 })
 	numbers(t, s, 1)
 	restore(t, store, 3)
-	if got, want := numbers(t, s, 1)[0], int64(6+7001+1); got != want {
-		t.Errorf("got %d, want %d", got, want)
-	}
+	must.Equal(t, numbers(t, s, 1)[0], int64(6+7001+1), "the next number")
 }
 
 // Only numbers above all that this process has seen are issued from a store that was restored.
@@ -256,9 +244,7 @@ func TestStoredRestored(t *testing.T) {
 	numbers(t, a, 100)
 	numbers(t, a, 50)
 	restore(t, store, 100)
-	if got, want := numbers(t, a, 1)[0], int64(150+5001+1); got != want {
-		t.Errorf("got %d, want %d", got, want)
-	}
+	must.Equal(t, numbers(t, a, 1)[0], int64(150+5001+1), "the next number")
 	must.Equal(t, o.count(seqd.EventStoreBehind), 1, "events %v", o.counts)
 	if got := numbers(t, a, 1)[0]; got != 5153 || o.count(seqd.EventStoreBehind) != 1 {
 		t.Errorf("then got %d; events %v", got, o.counts)
@@ -372,9 +358,7 @@ func TestStoredFindsACursor(t *testing.T) {
 			t.Error("the cursor was not removed")
 		}
 		time.Sleep(2 * time.Second)
-		if got := numbers(t, auto, 1)[0]; got != last+1 {
-			t.Errorf("auto got %d after %d", got, last)
-		}
+		must.Equal(t, numbers(t, auto, 1)[0], last+1, "the next number of auto")
 		for _, s := range []*Counter{auto, a, b} {
 			_ = s.Close(t.Context())
 		}
@@ -536,18 +520,14 @@ func TestStoredClose(t *testing.T) {
 		synctest.Wait()
 		began := time.Now()
 		must.Report(t, s.Close(t.Context()))
-		if waited := time.Since(began); waited != time.Second {
-			t.Errorf("the stop took %v, and the take under way a second", waited)
-		}
+		must.Equal(t, time.Since(began), time.Second, "the stop, with a take of a second under way, took")
 		if n := <-got; len(n) != 3 {
 			t.Errorf("got %v", n)
 		}
 		if _, code := try(t, s, 1); code != seqd.CodeStopping {
 			t.Errorf("code %q", code)
 		}
-		if counter(t, store).Max != 4 {
-			t.Errorf("a clean stop skipped numbers: %+v", counter(t, store))
-		}
+		must.Equal(t, counter(t, store).Max, 4, "the maximum after a clean stop, which skips none,")
 		if k := s.knows(); k.issued != 4 || k.alone != 4 {
 			t.Errorf("it knows %+v", k)
 		}
@@ -586,9 +566,7 @@ func TestInitBesideAnother(t *testing.T) {
 					t.Errorf("%s, once more: %v", name, err)
 				}
 			}
-			if got := numbers(t, s, 1); got[0] != 501 {
-				t.Errorf("%s: got %v", name, got)
-			}
+			must.Equal(t, numbers(t, s, 1)[0], 501, "%s: the next number", name)
 			_ = s.Close(t.Context())
 		})
 	}
@@ -695,9 +673,7 @@ func TestStoredLogsWhatStays(t *testing.T) {
 		s.env.Log = slog.New(slog.NewTextHandler(&log, nil))
 		numbers(t, s, 1)
 		numbers(t, s, 1)
-		if n := strings.Count(log.String(), "could not be removed"); n != 1 {
-			t.Errorf("logged %d times: %s", n, &log)
-		}
+		must.Equal(t, strings.Count(log.String(), "could not be removed"), 1, "the times logged in %s", &log)
 	})
 }
 

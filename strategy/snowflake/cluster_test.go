@@ -87,8 +87,6 @@ func TestRegistryBecomesAnotherClusters(t *testing.T) {
 		}
 		time.Sleep(5 * time.Second)
 		cannot(t, s, seqd.CodeNoMachineID)
-		if set := slots(t, s, r).Set; set.Floor != 1 {
-			t.Errorf("the other cluster's nodes that start now begin to issue at %s", at(set.Floor))
-		}
+		must.Equal(t, slots(t, s, r).Set.Floor, 1, "the time at which the other cluster's nodes that start now begin to issue")
 	})
 }

@@ -249,9 +249,7 @@ func TestAddressOfTheNode(t *testing.T) {
 	for _, test := range []struct{ configured, host, want string }{
 		{"10.0.0.1", "10.0.0.2", "10.0.0.1"}, {"", "10.0.0.2", "10.0.0.2"}, {"", "::ffff:10.0.0.2", "10.0.0.2"}, {"", "fe80::1%eth0", "fe80::1"},
 	} {
-		if got := ownIP(test.configured, test.host).String(); got != test.want {
-			t.Errorf("configured %q, listening on %q: %s, want %s", test.configured, test.host, got, test.want)
-		}
+		must.Equal(t, ownIP(test.configured, test.host).String(), test.want, "configured %q, listening on %q", test.configured, test.host)
 	}
 	if ip := ownIP("", "0.0.0.0"); !ip.IsValid() || ip.IsUnspecified() {
 		t.Errorf("a node that listens on all addresses has %s", ip)
@@ -282,9 +280,7 @@ func TestCheckedRegistry(t *testing.T) {
 		} {
 			s := instance(t, newRegistry(false), "1", func(s *Settings) { s.OfflineStart = test.offline })
 			s.held().registry.check = func(context.Context) error { return test.err }
-			if err := s.Init(t.Context(), true); seqd.CodeOf(err) != test.code {
-				t.Errorf("offlineStart %v, check %v: %v", test.offline, test.err, err)
-			}
+			must.Code(t, s.Init(t.Context(), true), test.code, "offlineStart %v, check %v", test.offline, test.err)
 			must.Report(t, s.Close(t.Context()))
 		}
 	})
@@ -601,9 +597,7 @@ func TestReservationOfAClockPutRight(t *testing.T) {
 		s = begin()
 		closes(t, s)
 		_ = s.Init(t.Context(), true)
-		if s.machineID() != id {
-			t.Errorf("machine ID %d after %d: there was no reservation", s.machineID(), id)
-		}
+		must.Equal(t, s.machineID(), id, "the machine ID, if it was reserved,")
 		time.Sleep(3 * time.Second)
 		if n := one(t, s); n >= high || s.machineID() == id {
 			t.Errorf("%d after %d, machine ID %d after %d", n, high, s.machineID(), id)
@@ -681,9 +675,7 @@ func TestReach(t *testing.T) {
 			closes(t, s)
 		}
 		_ = first.Init(t.Context(), true)
-		if got, want := slots(t, first, r).Set.Ahead, (20*time.Second + 2*2*time.Second).Milliseconds(); got != want {
-			t.Errorf("leases reach %d ms, want %d", got, want)
-		}
+		must.Equal(t, slots(t, first, r).Set.Ahead, (20*time.Second + 2*2*time.Second).Milliseconds(), "the ms that leases reach")
 	})
 }
 

@@ -57,9 +57,7 @@ func testGenerator(t testing.TB, opts generatorOptions) (*generator, *hands) {
 func numbers(t *testing.T, g *generator, n int) []int64 {
 	t.Helper()
 	var seq seqd.Sequence
-	if err := g.take(t.Context(), n, &seq); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, g.take(t.Context(), n, &seq))
 	return slices.Collect(seq.Numbers())
 }
 
@@ -136,9 +134,7 @@ func TestClockStandsStill(t *testing.T) {
 		}
 		began = time.Now()
 		must.Do(t, g.pass(t.Context(), 0, false))
-		if waited := time.Since(began); waited != time.Millisecond {
-			t.Errorf("waited %s for a clock that stands still", waited)
-		}
+		must.Equal(t, time.Since(began), time.Millisecond, "how long it waited for a clock that stands still")
 	})
 }
 
@@ -153,9 +149,7 @@ func TestWaitingCallersTakeTurns(t *testing.T) {
 		for i := range callers {
 			go func() {
 				for range rounds {
-					if err := g.take(t.Context(), 4096, new(seqd.Sequence)); err != nil {
-						t.Error(err)
-					}
+					must.Report(t, g.take(t.Context(), 4096, new(seqd.Sequence)))
 					order = append(order, i)
 				}
 			}()
@@ -182,9 +176,7 @@ func TestFewDoNotWaitForMany(t *testing.T) {
 		var order []string
 		take := func(who string, n int) {
 			go func() {
-				if err := g.take(t.Context(), n, new(seqd.Sequence)); err != nil {
-					t.Error(err)
-				}
+				must.Report(t, g.take(t.Context(), n, new(seqd.Sequence)))
 				order = append(order, who)
 			}()
 			synctest.Wait()
@@ -252,9 +244,7 @@ func TestLeaseBoundsTimes(t *testing.T) {
 	refused(t, g, 1, seqd.CodeNoMachineID)
 	g.set(5, someTime-1000, someTime+20_000, false)
 	numbers(t, g, 1)
-	if last := g.stop(errStopping); last != someTime+10_001 {
-		t.Errorf("the last time was %d", last)
-	}
+	must.Equal(t, g.stop(errStopping), someTime+10_001, "the last time")
 	refused(t, g, 1, seqd.CodeStopping)
 	epoch := g.layout.epoch
 	g, clock = testGenerator(t, generatorOptions{})
@@ -489,9 +479,7 @@ func BenchmarkTake(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				seq.Reset()
-				if err := g.take(b.Context(), n, &seq); err != nil {
-					b.Fatal(err)
-				}
+				must.Do(b, g.take(b.Context(), n, &seq))
 			}
 			b.ReportMetric(float64(b.N*n)/float64(b.Elapsed().Milliseconds()), "ids/ms")
 		})

@@ -178,9 +178,7 @@ func TestLeaseIsRenewedAndGivenUp(t *testing.T) {
 		}
 		again := instance(t, r, "1", nil)
 		ready(t, again) // in the same millisecond in which the other stopped
-		if again.machineID() != slot.ID {
-			t.Errorf("machine ID %d after %d", again.machineID(), slot.ID)
-		}
+		must.Equal(t, again.machineID(), slot.ID, "the machine ID")
 		if after := one(t, again); after <= n {
 			t.Errorf("%d follows %d", after, n)
 		}
@@ -578,9 +576,7 @@ func TestOffline(t *testing.T) {
 		if n := one(t, s); n <= last {
 			t.Errorf("%d follows %d", n, last)
 		}
-		if s.machineID() != id {
-			t.Errorf("machine ID %d, it was %d", s.machineID(), id)
-		}
+		must.Equal(t, s.machineID(), id, "the machine ID")
 	})
 }
 

@@ -90,10 +90,7 @@ func TestNumbersAreSonyflakes(t *testing.T) {
 		l := testLayout(t, bitsMachine, 1+rand.IntN(allBits-leastTime-bitsMachine))
 		ms := l.epoch + 1 + rand.Int64N(l.last()-l.epoch)
 		machine, sequence := rand.Int64N(1<<l.bitsMachine), rand.Int64N(1<<l.bitsSequence)
-		want, err := l.flake.Compose(time.UnixMilli(ms), int(sequence), int(machine))
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := must.Get(l.flake.Compose(time.UnixMilli(ms), int(sequence), int(machine)))(t)
 		got := l.first(ms, machine) + sequence<<l.bitsMachine
 		if got != want {
 			t.Fatalf("%s at %d: %d, sonyflake says %d", l.text(), ms, got, want)

@@ -42,9 +42,7 @@ func TestTheStoreNamesTheRegistry(t *testing.T) {
 	uses := func(n *naming, source string) {
 		t.Helper()
 		must.Do(t, look(n, source))
-		if parts[source].Incarnation != n.last() {
-			t.Errorf("%s has %v, and the process knows %s", source, parts[source], n.last())
-		}
+		must.Equal(t, parts[source].Incarnation, n.last(), "the incarnation in %s, which the process knows,", source)
 	}
 	refused := func(n *naming, source string) {
 		t.Helper()

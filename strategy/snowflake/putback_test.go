@@ -161,9 +161,7 @@ func TestNothingIsOwedForWhatWasNotGranted(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		floor := slots(t, a, r.registry).Set.Floor
 		must.Do(t, a.Close(t.Context()))
-		if now := slots(t, a, r.registry).Set.Floor; now != floor {
-			t.Errorf("the floor was %d and is %d", floor, now)
-		}
+		must.Equal(t, slots(t, a, r.registry).Set.Floor, floor, "the floor")
 	})
 }
 

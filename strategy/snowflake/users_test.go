@@ -186,9 +186,7 @@ func TestFileInUse(t *testing.T) {
 				must.Do(t, file.Store(statefile.State{Token: "t"}))
 			}
 			s.OnRecord("")
-			if said := strings.Contains(log.String(), "still lists a biz type"); said != used {
-				t.Errorf("used %t: logged %q", used, log.String())
-			}
+			must.Equal(t, strings.Contains(log.String(), "still lists a biz type"), used, "used %t: the warning is in %q", used, log.String())
 			if err := s.Init(t.Context(), true); (err != nil) != used || used && !strings.Contains(err.Error(), "stateDir: ") {
 				t.Errorf("used %t: %v", used, err)
 			}

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
@@ -34,9 +35,7 @@ func TestTakesAllocateNothing(t *testing.T) {
 	if m.Commands() == nil {
 		t.Error("no standby range")
 	}
-	if n := testing.AllocsPerRun(1000, take); n != 0 {
-		t.Errorf("%v allocations", n)
-	}
+	must.Equal(t, testing.AllocsPerRun(1000, take), 0, "allocations")
 	if c := m.Commands(); c != nil {
 		t.Error(c)
 	}

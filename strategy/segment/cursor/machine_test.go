@@ -277,9 +277,7 @@ func TestStoreAnswers(t *testing.T) {
 	w.now = w.now.Add(LastPause)
 	w.m.Tick(w.now)
 	w.m.Read(w.now, Watch, nil)
-	if late := w.m.Late(); late.Code != seqd.CodeTimeout {
-		t.Errorf("callers get %v", late)
-	}
+	must.Equal(t, w.m.Late().Code, seqd.CodeTimeout, "callers get")
 }
 
 func TestHealth(t *testing.T) {

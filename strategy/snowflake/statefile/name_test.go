@@ -21,9 +21,7 @@ func TestName(t *testing.T) {
 		{"linux", "Bücher \u0085", "0.0.0.1", "Bücher %C2%85:8080:1.properties"},
 		{"windows", `a\b:c*?"<>|/`, "0.0.0.1", "a%5Cb%3Ac%2A%3F%22%3C%3E%7C%2F%3A8080%3A1.properties"},
 	} {
-		if got := nameOn(c.goos, c.app, 8080, netip.MustParseAddr(c.ip)); got != c.want {
-			t.Errorf("%s: %q and %s give %q, want %q", c.goos, c.app, c.ip, got, c.want)
-		}
+		must.Equal(t, nameOn(c.goos, c.app, 8080, netip.MustParseAddr(c.ip)), c.want, "%s: %q and %s give", c.goos, c.app, c.ip)
 	}
 	want := nameOn(runtime.GOOS, "", 0, netip.IPv6Unspecified())
 	must.Equal(t, Name("", 0, netip.Addr{}), want, "the zero address")
