@@ -41,9 +41,7 @@ func TestCalls(t *testing.T) {
 	if fmt.Sprint(one.IDs, " ", one.State) != "[1 2] reserved" || time.Until(one.ExpiresAt) < 50*time.Minute {
 		t.Errorf("got %+v", one)
 	}
-	if same := must.Get(c.Reserve(ctx, "bill", once))(t); same.ID != one.ID {
-		t.Errorf("got %+v, and %+v before", same, one)
-	}
+	must.Equal(t, must.Get(c.Reserve(ctx, "bill", once))(t).ID, one.ID, "the reservation when it is repeated")
 	must.Do(t, one.Confirm(ctx))
 	must.Is(t, one.Release(ctx), client.ErrReservationConfirmed)
 	if r, err := c.Reservation(ctx, "bill", one.ID); err != nil || r.State != "confirmed" {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/seqd/seqd/integration/fleet"
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/ordercheck"
 )
 
@@ -121,12 +122,8 @@ func (c *crowd) leave() {
 // check requires that no number came twice, and order where it is promised.
 func (c *crowd) check() {
 	c.t.Helper()
-	if err := c.all.Duplicates(); err != nil {
-		c.t.Error(err)
-	}
-	if err := c.ordered.Order(); err != nil {
-		c.t.Error(err)
-	}
+	must.Report(c.t, c.all.Duplicates())
+	must.Report(c.t, c.ordered.Order())
 	for _, kind := range slices.Sorted(keys(c.taken)) {
 		c.t.Logf("%s: %d numbers", kind, c.taken[kind].Load())
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/seqd/seqd/integration/fleet"
 	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/node"
 	"github.com/seqd/seqd/internal/testing/ordercheck"
 )
@@ -97,14 +98,9 @@ func (c *crowd) run(name string, args ...string) *program {
 	p := &program{c: c, name: name, read: make(chan error, 1)}
 	p.cmd = exec.Command("java", append([]string{"-cp", os.Getenv(classpathEnv), name}, args...)...)
 	p.cmd.Stderr = &p.stderr
-	stdin, err := p.cmd.StdinPipe()
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	stdin := must.Get(p.cmd.StdinPipe())(c.t)
 	stdout, err := p.cmd.StdoutPipe()
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must.Do(c.t, err)
 	if err := p.cmd.Start(); err != nil {
 		c.t.Fatalf("start java; install it: apt-get install -y openjdk-17-jdk-headless: %v", err)
 	}

@@ -178,9 +178,7 @@ func TestAccount(t *testing.T) {
 	dialog.Click("button", "Make it void")
 	p.See(ids[1]+" is void.", "Handed out 1 to 6: 4 issued, 1 released and 1 void (4 + 1 + 1 = 6).", strings.Replace(ids[1], "-0002", "-0006", 1))
 	account := w.get("/biz-types/invoice/gaps")
-	if got := field(account, "issued"); got != "4" {
-		t.Errorf("curl says that %s numbers are issued: %v", got, account)
-	}
+	must.Equal(t, field(account, "issued"), "4", "the numbers that are issued, in %v", account)
 	p.Axe("account")
 	p.Looks("account")
 
@@ -190,18 +188,14 @@ func TestAccount(t *testing.T) {
 	p.Click("button", "Make void…")
 	p.In("dialog", "Make INV-1999-0001 void?").Click("button", "Make it void")
 	refusedAt(p, "ID")
-	if got := p.Value("Reason"); got != "never was" {
-		t.Errorf("the reason is %q now", got)
-	}
+	must.Equal(t, p.Value("Reason"), "never was", "the reason")
 	long := strings.Repeat("long ", 50)
 	p.Type("ID", ids[0])
 	p.Type("Reason", long)
 	p.Click("button", "Make void…")
 	p.In("dialog", "Make "+ids[0]+" void?").Click("button", "Make it void")
 	refusedAt(p, "Reason")
-	if got := p.Value("Reason"); got != long {
-		t.Errorf("the reason is %q now", got)
-	}
+	must.Equal(t, p.Value("Reason"), long, "the reason")
 	name, csv := p.Download(func() { p.Click("button", "Download CSV") })
 	want := w.curl(http.StatusOK, "GET", "/biz-types/invoice/gaps", "", "Accept", "text/csv").body
 	if name != "invoice-account.csv" || csv != want {

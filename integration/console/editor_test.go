@@ -66,17 +66,13 @@ func TestEdit(t *testing.T) {
 	p.Click("link", "Access")
 	asks := p.Find("dialog", "*")
 	p.In("dialog", asks.Name).Click("button", "Stay*")
-	if got := p.Value("step"); got != "777" {
-		t.Errorf("step is %q after staying", got)
-	}
+	must.Equal(t, p.Value("step"), "777", "step after staying")
 	p.Click("button", "JSON")
 	p.See("Definition")
 	p.Axe("edit as JSON")
 	p.Looks("edit-json")
 	p.Click("button", "Form")
-	if got := p.Value("step"); got != "777" {
-		t.Errorf("step is %q after looking at the JSON", got)
-	}
+	must.Equal(t, p.Value("step"), "777", "step after looking at the JSON")
 	p.Type("start", "50")
 	p.See("it has no effect if they have issued beyond it already") // a warning at the field
 	if e := p.FindField("start"); !strings.Contains(e.Description, "has no effect") {
@@ -107,9 +103,7 @@ func TestEditConflict(t *testing.T) {
 	w.curl(http.StatusOK, "PATCH", "/biz-types/order", `{"step":333,"start":200}`)
 	p.Click("button", "Save…")
 	p.See("Somebody changed order meanwhile", "It is version 2 now.")
-	if got := p.Value("step"); got != "777" {
-		t.Errorf("step is %q, want what was typed", got)
-	}
+	must.Equal(t, p.Value("step"), "777", "step, as it was typed,")
 	p.Axe("edit with a conflict")
 	p.Looks("edit-conflict")
 	p.Click("button", "Compare")

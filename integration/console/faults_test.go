@@ -175,9 +175,7 @@ func TestStoreAway(t *testing.T) {
 	p.See("not checked", "store", "What you typed is kept.")
 	p.Axe("edit while the store is away")
 	p.Looks("edit-store-away")
-	if got := p.Value("step"); got != "777" {
-		t.Errorf("step is %q, want what was typed", got)
-	}
+	must.Equal(t, p.Value("step"), "777", "step, as it was typed,")
 	q := w.visitAgain(p, "#/overview")
 	q.See("The store is away", "numbers in hand", "3 biz types in use. Figures")
 	q.SeeNot(" ready")

@@ -74,9 +74,7 @@ func TestForeignPage(t *testing.T) {
 			p.Leave()
 			p.Eval(fmt.Sprintf("void (location.href = %q)", site.URL), nil)
 			p.Await("the attempts have ended", "document.title === 'foreign' && window.ends")
-			if left := len(p.Cookies()); left != min(1, len(settings)) {
-				t.Errorf("there are %d cookies", left)
-			}
+			must.Equal(t, len(p.Cookies()), min(1, len(settings)), "the cookies")
 			var ends []string
 			p.Eval("window.ends", &ends)
 			for i, end := range ends {
@@ -88,9 +86,7 @@ func TestForeignPage(t *testing.T) {
 			p.Expect("") // they are those of the foreign page
 			p.Click("link", "the console")
 			p.Find("heading", "Access") // still signed in
-			if got := w.get("/seq/order")["id"]; got != "100" {
-				t.Errorf("the next number is %v, so the page has taken some", got)
-			}
+			must.Equal(t, w.get("/seq/order")["id"], "100", "the next number, if the page has taken none,")
 			if got := w.get("/biz-types/order"); got["enabled"] != true {
 				t.Errorf("the page has changed the biz type: %v", got)
 			}

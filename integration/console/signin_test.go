@@ -14,6 +14,7 @@ import (
 
 	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // expectStatus says that requests of the page may get these statuses.
@@ -173,9 +174,7 @@ func TestSessionEnds(t *testing.T) {
 	dialog.Click("button", "Sign in")
 	p.AwaitNone("dialog", "Sign in again")
 	p.See("100", "101", "102")
-	if got := p.Value("How many*"); got != "3" {
-		t.Errorf("the field has %q now, want what was typed", got)
-	}
+	must.Equal(t, p.Value("How many*"), "3", "the field, as it was typed,")
 }
 
 // A token that is disabled ends its sessions.
@@ -221,9 +220,7 @@ func TestTokenExpires(t *testing.T) {
 	dialog.Type("Token", readSecret)
 	dialog.Click("button", "Sign in")
 	p.See("1 biz type", "invoice")
-	if got := p.Value("Search"); got != "invoi" {
-		t.Errorf("the search is %q now", got)
-	}
+	must.Equal(t, p.Value("Search"), "invoi", "the search")
 }
 
 // asGuest shows the list of biz types to somebody whose token, guest, may read. It can be changed.

@@ -232,9 +232,7 @@ func TestErrorsAreReturned(t *testing.T) {
 				if answer, err := c.Install(context.Background(), in); err == nil || err.Error() != text {
 					t.Errorf("%s: install: %+v, %v", name, answer, err)
 				}
-				if got := f.runs.Load() - before; got != want {
-					t.Errorf("%s: two calls were sent %d times", name, got)
-				}
+				must.Equal(t, f.runs.Load()-before, want, "%s: the times that two calls were sent", name)
 			}
 		})
 	}

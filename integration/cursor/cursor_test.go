@@ -17,6 +17,7 @@ import (
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/redisbatch"
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
@@ -115,18 +116,13 @@ func (c *cursor) Install(ctx context.Context, in rediscursor.Install) (rediscurs
 // set changes a field of the hash by hand.
 func (c *cursor) set(field, value string) {
 	c.t.Helper()
-	if err := c.client.HSet(context.Background(), c.key, field, value).Err(); err != nil {
-		c.t.Fatal(err)
-	}
+	must.Do(c.t, c.client.HSet(context.Background(), c.key, field, value).Err())
 }
 
 // hash returns the hash in Redis.
 func (c *cursor) hash() map[string]string {
 	c.t.Helper()
-	fields, err := c.client.HGetAll(context.Background(), c.key).Result()
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	fields := must.Get(c.client.HGetAll(context.Background(), c.key).Result())(c.t)
 	return fields
 }
 

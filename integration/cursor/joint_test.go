@@ -172,7 +172,5 @@ func TestJointTakesOfOneCounter(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if got.Load() != 32*50*5 {
-		t.Errorf("%d numbers", got.Load())
-	}
+	must.Equal(t, got.Load(), 32*50*5, "the numbers")
 }

@@ -211,9 +211,7 @@ func TestBackAndForth(t *testing.T) {
 			viaB.take(t, 10) // b has not been reconfigured
 			b.Follow(a)
 			viaA.take(t, 100)
-			if got := a.Info("server")["run_id"]; got != runID {
-				t.Errorf("the run ID is %s and was %s", got, runID)
-			}
+			must.Equal(t, a.Info("server")["run_id"], runID, "the run ID")
 		})
 	}
 }

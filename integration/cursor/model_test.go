@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
@@ -269,18 +270,14 @@ func (r *modelRun) install(mode rediscursor.Mode) {
 	if got != want {
 		r.t.Errorf("%+v:\n got %+v\nwant %+v", in, got, want)
 	}
-	if writes := r.writes() - before; writes != wrote {
-		r.t.Errorf("%d writes", writes)
-	}
+	must.Equal(r.t, r.writes()-before, wrote, "writes")
 }
 
 // lose deletes the hash, or changes its replication ID.
 func (r *modelRun) lose() {
 	switch rapid.IntRange(0, 5).Draw(r.t, "loss") {
 	case 0:
-		if err := r.client.Del(context.Background(), r.cursor.key).Err(); err != nil {
-			r.t.Fatal(err)
-		}
+		must.Do(r.t, r.client.Del(context.Background(), r.cursor.key).Err())
 		r.model = model{gen: r.model.gen}
 	case 1:
 		if r.model.exists {
@@ -299,9 +296,7 @@ func (r *modelRun) compare(*rapid.T) {
 		}
 	}
 	for field, value := range want {
-		if got[field] != value {
-			r.t.Errorf("%s is %q, want %q", field, got[field], value)
-		}
+		must.Equal(r.t, got[field], value, "%s", field)
 	}
 	if len(want) == 0 && len(got) > 0 {
 		r.t.Errorf("there is %v", got)

@@ -263,9 +263,7 @@ func TestClusterRedirects(t *testing.T) {
 				}
 				before := runs(t, cluster.Nodes...)
 				call()
-				if got := runs(t, cluster.Nodes...) - before; got != 1 {
-					t.Errorf("%s: it ran %d times", when, got)
-				}
+				must.Equal(t, runs(t, cluster.Nodes...)-before, 1, "%s: the times that it ran", when)
 			}
 			c := open(t, connectCluster(t, cluster, calm, nil))
 			once("first", func() { c.peek() })

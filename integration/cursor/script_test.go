@@ -64,9 +64,7 @@ func TestClaim(t *testing.T) {
 	drained := func(t *testing.T) *cursor {
 		c := open(t, client)
 		c.fill("1-10", 0)
-		if got := c.take(rediscursor.Take{Count: 9, Threshold: 0.5}).Low; got != rediscursor.Claimed {
-			t.Errorf("a take without a claim gets %v", got)
-		}
+		must.Equal(t, c.take(rediscursor.Take{Count: 9, Threshold: 0.5}).Low, rediscursor.Claimed, "a take without a claim gets")
 		return c
 	}
 	in := func(t *testing.T, d time.Duration) string { // by the server's clock

@@ -221,9 +221,7 @@ networkPolicy: {dataPorts: [6432]}
 	r.check(t, []int{dns, dns, collector, 6432})
 	cfg := r.node(t)
 	for i, want := range []int64{9007199254740991, 1000000} {
-		if got := cfg.BizTypes[i].Settings.(*segment.Settings).Start; got != want {
-			t.Errorf("%s starts at %d, want %d", cfg.BizTypes[i].Name, got, want)
-		}
+		must.Equal(t, cfg.BizTypes[i].Settings.(*segment.Settings).Start, want, "the start of %s", cfg.BizTypes[i].Name)
 	}
 	if len(cfg.BizTypes) != 2 || cfg.Server.MaxCount != 7 || *r.deployment.Spec.Replicas != 3 || *r.pod().Spec.TerminationGracePeriodSeconds != 85 {
 		t.Errorf("the configuration is %+v, there are %d replicas", cfg, *r.deployment.Spec.Replicas)
@@ -381,7 +379,5 @@ func TestChartResp(t *testing.T) {
 	if ports := r.network.Spec.Ingress[0].Ports; len(ports) != 2 || ports[1].Port.IntValue() != port {
 		t.Errorf("callers reach %+v", ports)
 	}
-	if addr := r.node(t).Resp.Addr; addr != "0.0.0.0:6380" {
-		t.Errorf("resp.addr is %q", addr)
-	}
+	must.Equal(t, r.node(t).Resp.Addr, "0.0.0.0:6380", "resp.addr")
 }

@@ -120,12 +120,8 @@ func TestDocumentedPostgres(t *testing.T) {
 			}
 			psql(t, env, block(t, "docs/STORES.md", "### Pooling (PostgreSQL)", "sql"))
 			inOrder(t, onPostgres(p.Addr())...)
-			if owns := p.Query("SELECT count(*) FROM pg_tables WHERE tablename LIKE 'seqd_%' AND tableowner = 'seqd'"); (owns != "0") != owner {
-				t.Errorf("the user owns %s tables", owns)
-			}
-			if can := p.Query("SELECT has_schema_privilege('seqd', 'public', 'CREATE')"); (can == "t") != owner {
-				t.Errorf("the user may create tables: %s", can)
-			}
+			must.Equal(t, p.Query("SELECT count(*) FROM pg_tables WHERE tablename LIKE 'seqd_%' AND tableowner = 'seqd'") != "0", owner, "the user owns tables")
+			must.Equal(t, p.Query("SELECT has_schema_privilege('seqd', 'public', 'CREATE')") == "t", owner, "the user may create tables")
 		})
 	}
 }

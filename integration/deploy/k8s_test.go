@@ -252,9 +252,7 @@ func (r *release) checkStops(t *testing.T) {
 		t.Errorf("a pod has %s to stop, want at least %s", got, least)
 	}
 	if cfg.Store.Driver == "bolt" {
-		if cfg.Server.DrainDelay != 0 {
-			t.Errorf("callers wait for %s although there is no other node", cfg.Server.DrainDelay)
-		}
+		must.Equal(t, cfg.Server.DrainDelay, 0, "how long callers wait, although there is no other node,")
 		r.checkBolt(t)
 		return
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/node"
 )
 
@@ -45,18 +46,13 @@ func newServer(t *testing.T, redisPort string, args ...string) *server {
 
 func (s *server) start() {
 	s.t.Helper()
-	log, err := os.OpenFile(filepath.Join(s.folder, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	log := must.Get(os.OpenFile(filepath.Join(s.folder, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600))(s.t)
 	defer log.Close()
 	s.cmd = exec.Command("../../deploy/compose/redis.sh", s.args...)
 	s.cmd.Env = append(os.Environ(), "REDISCLI_AUTH="+password, "FOLDER="+s.folder, "PORT="+s.port, "REDIS_PORT="+s.redisPort)
 	s.cmd.Stdout, s.cmd.Stderr = log, log
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := s.cmd.Start(); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Do(s.t, s.cmd.Start())
 	client := s.client()
 	defer client.Close()
 	await.Eventually(s.t, s.args[0]+" answers", func() error { return client.Ping(context.Background()).Err() })

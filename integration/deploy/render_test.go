@@ -131,9 +131,7 @@ func overlay(t *testing.T, name string) *release {
 	must.Do(t, yaml.UnmarshalStrict([]byte(read(t, filepath.Join(overlays, name, "secret.example.yaml"))), &secret))
 	r.secret, r.namespace = secret.StringData, secret.Namespace
 	for _, object := range []meta.Object{&r.config, r.account, &r.service, r.budget, r.network, r.deployment, &secret} {
-		if object.GetNamespace() != r.namespace {
-			t.Errorf("%s %s is in the namespace %q, want %q", name, object.GetName(), object.GetNamespace(), r.namespace)
-		}
+		must.Equal(t, object.GetNamespace(), r.namespace, "the namespace of %s %s", name, object.GetName())
 	}
 	if secret.Name != "seqd" || !slices.Equal(r.others, []string{"Namespace"}) {
 		t.Errorf("the Secret is called %s, and there are %q", secret.Name, r.others)

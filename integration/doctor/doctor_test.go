@@ -37,9 +37,7 @@ func doctor(t *testing.T, env []string, code int, want ...string) string {
 	for tries := 0; tries < 5 && (got != code || slices.ContainsFunc(want, misses)) && !misses("store unavailable"); tries++ { // the machine stalled
 		report, got = node.Command(t, t.TempDir(), env, "doctor")
 	}
-	if got != code {
-		t.Errorf("it ended with %d, want %d:\n%s", got, code, report)
-	}
+	must.Equal(t, got, code, "%s\nthe exit code", report)
 	for _, part := range want {
 		if !strings.Contains(report, part) {
 			t.Errorf("%q is not in:\n%s", part, report)
@@ -92,9 +90,7 @@ func TestChangesNothing(t *testing.T) {
 	m, r := testenv.StartMongo(t), testenv.StartRedis(t)
 	env := onMongo(m, "SEQD_REDIS_ADDRS="+r.Addr())
 	doctor(t, env, 0, "no seqd has run on it", "a server of its own", "primary with 0 replicas", "every right")
-	if left := everything(t, m, r); left != "" {
-		t.Errorf("left behind: %s", left)
-	}
+	must.Equal(t, everything(t, m, r), "", "left behind")
 	n := node.StartReady(t, t.TempDir(), env...)
 	must.Get(n.Take("order", 10))(t)
 	n.Stop()

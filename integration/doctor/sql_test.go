@@ -27,9 +27,7 @@ func TestPostgres(t *testing.T) {
 	env := onPostgres(server.URL())
 	doctor(t, env, 0, "PostgreSQL 1", "fsync on", "synchronous_commit on", "no tables yet", "the user seqd has the rights it needs",
 		"the server ends statements after 4s", "may open 8 of the", "no standby is connected", "the PostgreSQL server: its clock")
-	if tables := server.Query("SELECT count(*) FROM pg_class WHERE relname LIKE 'seqd%'"); tables != "0" {
-		t.Errorf("it made %s tables", tables)
-	}
+	must.Equal(t, server.Query("SELECT count(*) FROM pg_class WHERE relname LIKE 'seqd%'"), "0", "the tables that it made")
 	n := node.StartReady(t, t.TempDir(), env...)
 	must.Get(n.Take("order", 10))(t)
 	doctor(t, env, 0, "schema version 1", "the cluster is", "1 biz types issue as they did before", "1 can be read", "1 nodes may open 8")

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/node"
 	"github.com/seqd/seqd/internal/testing/ordercheck"
 	"github.com/seqd/seqd/persist"
@@ -108,10 +109,7 @@ func (p *pair) cutOff() {
 // highest returns the maximum of the counter order on a server.
 func (p *pair) highest(s server) int64 {
 	p.t.Helper()
-	highest, err := strconv.ParseInt(s.Query("SELECT highest FROM seqd_counters WHERE name = 'order'"), 10, 64)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	highest := must.Get(strconv.ParseInt(s.Query("SELECT highest FROM seqd_counters WHERE name = 'order'"), 10, 64))(p.t)
 	return highest
 }
 
@@ -129,9 +127,7 @@ func (p *pair) check() {
 			p.t.Errorf("node %s: %v", name, err)
 		}
 	}
-	if err := p.record.Duplicates(); err != nil {
-		p.t.Error(err)
-	}
+	must.Report(p.t, p.record.Duplicates())
 	p.t.Logf("%d numbers from %d lives", p.record.Numbers(), len(lives))
 }
 

@@ -79,9 +79,7 @@ func (s *system) run(args ...string) (output string, code int) {
 // want fails unless the output has the parts in one line each, and the exit code is right.
 func (s *system) want(output string, code, wantCode int, lines ...[]string) {
 	s.t.Helper()
-	if code != wantCode {
-		s.t.Errorf("it exits with %d, want %d: %s", code, wantCode, output)
-	}
+	must.Equal(s.t, code, wantCode, "%s\nthe exit code", output)
 	for _, parts := range lines {
 		found := false
 		for line := range strings.Lines(output) {
@@ -113,10 +111,7 @@ func (n numbers) add(t *testing.T, by string, from, to int64) {
 // take takes numbers from seqd.
 func (s *system) take(issued numbers, bizType string, count int) (first int64) {
 	s.t.Helper()
-	list, err := s.node.Take(bizType, count)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	list := must.Get(s.node.Take(bizType, count))(s.t)
 	for _, number := range list {
 		issued.add(s.t, "seqd", number, number)
 	}
@@ -137,9 +132,7 @@ func (s *segment) issue(t *testing.T, issued numbers, by string, count int64) {
 func (s *system) leaf(tag string) segment {
 	s.t.Helper()
 	tx, err := s.db.BeginTx(s.t.Context(), nil)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Do(s.t, err)
 	var maxID, step int64
 	_, err = tx.ExecContext(s.t.Context(), "UPDATE leaf_alloc SET max_id = max_id + step WHERE biz_tag = ?", tag)
 	if err == nil {
@@ -148,9 +141,7 @@ func (s *system) leaf(tag string) segment {
 	if err == nil {
 		err = tx.Commit()
 	}
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Do(s.t, err)
 	return segment{maxID - step, maxID - 1}
 }
 
@@ -160,13 +151,9 @@ func (s *system) tiny(bizType string) segment {
 	s.t.Helper()
 	var id, maxID, step, version int64
 	err := s.db.QueryRowContext(s.t.Context(), "SELECT id, max_id, step, version FROM tiny_id_info WHERE biz_type = ?", bizType).Scan(&id, &maxID, &step, &version)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Do(s.t, err)
 	_, err = s.db.ExecContext(s.t.Context(), "UPDATE tiny_id_info SET max_id = ?, update_time = now(), version = version + 1 WHERE id = ? AND max_id = ? AND version = ?", maxID+step, id, maxID, version)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Do(s.t, err)
 	return segment{maxID + 1, maxID + step}
 }
 
@@ -328,9 +315,7 @@ func TestExisting(t *testing.T) {
 	}
 	want := map[string]string{"higher": "unchanged", "same": "unchanged", "flake": "refused", "daily": "refused", "deleted": "created", "off": "unchanged"}
 	for _, b := range report.BizTypes {
-		if b.Result != want[b.Name] {
-			t.Errorf("%s: %s, %s", b.Name, b.Result, b.Detail)
-		}
+		must.Equal(t, b.Result, want[b.Name], "%s: %s", b.Name, b.Detail)
 	}
 	must.Equal(t, s.take(make(numbers), "higher", 1), 5000, "higher is at")
 	if first := s.take(make(numbers), "deleted", 1); first <= 90000 {

@@ -71,15 +71,10 @@ func (c *town) database() string { return strings.Replace(c.pg.URL(), "/seqd?", 
 // query returns the first column of the first row of a query.
 func (c *town) query(statement string) int {
 	c.t.Helper()
-	conn, err := pgx.Connect(context.Background(), c.database())
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	conn := must.Get(pgx.Connect(context.Background(), c.database()))(c.t)
 	defer func() { _ = conn.Close(context.Background()) }()
 	var n int
-	if err := conn.QueryRow(context.Background(), statement).Scan(&n); err != nil {
-		c.t.Fatal(err)
-	}
+	must.Do(c.t, conn.QueryRow(context.Background(), statement).Scan(&n))
 	return n
 }
 
@@ -207,9 +202,7 @@ func (c *town) check(account admin.Account) {
 		}
 		orders[number] = order
 	}
-	if len(c.numbers) != n {
-		c.t.Errorf("callers were told of %d invoices, and there are %d", len(c.numbers), n)
-	}
+	must.Equal(c.t, len(c.numbers), n, "the invoices that callers were told of")
 	for i := range n {
 		if orders[strconv.Itoa(i+1)] == "" {
 			c.t.Errorf("nobody has the number %d", i+1)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/node"
 	"github.com/seqd/seqd/internal/testing/testlog"
 )
@@ -61,9 +62,7 @@ func (s *shop) start() {
 	s.t.Helper()
 	s.cmd = exec.Command(s.path, append([]string{"-listen", s.addr}, s.args...)...)
 	s.cmd.Stderr = &s.log
-	if err := s.cmd.Start(); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Do(s.t, s.cmd.Start())
 	await.Eventually(s.t, "the shop listens", func() error {
 		conn, err := net.Dial("tcp", s.addr)
 		if err == nil {

@@ -50,9 +50,7 @@ func (c *checker) reserved(url, target string, headers ...string) string {
 	var answer struct{ BizType, Reservation string }
 	must.Do(c, json.Unmarshal(a.body, &answer))
 	path := fmt.Sprintf("/seq/%s/reservations/%s", answer.BizType, answer.Reservation)
-	if got := a.header.Get("Location"); got != "reservations/"+answer.Reservation {
-		c.Errorf("Location is %q", got)
-	}
+	must.Equal(c, a.header.Get("Location"), "reservations/"+answer.Reservation, "Location")
 	return path
 }
 
@@ -73,9 +71,7 @@ func (c *checker) reservations(url string) {
 
 	once := "Idempotency-Key: r1"
 	first := c.reserved(url, "/seq/invoice/reservations?count=2", once)
-	if again := c.reserved(url, "/seq/invoice/reservations?count=2", once); again != first {
-		c.Errorf("the same Idempotency-Key gives %s and %s", first, again)
-	}
+	must.Equal(c, c.reserved(url, "/seq/invoice/reservations?count=2", once), first, "what the same Idempotency-Key gives")
 	for _, target := range []string{"/seq/invoice/reservations?count=3", "/seq/invoice/reservations?count=2&ttl=1m"} {
 		c.on(url, call{op: reserve, target: target, headers: []string{once}, status: 422, code: "idempotency_key_reused"})
 	}

@@ -119,9 +119,7 @@ func allOver(t *testing.T, client redis.UniversalClient) {
 	if log.Len() > 0 {
 		t.Fatalf("Redis was not used: %s", log)
 	}
-	if passed.Load() != 100 {
-		t.Errorf("%d passed on all nodes, want 100", passed.Load())
-	}
+	must.Equal(t, passed.Load(), 100, "passed on all nodes")
 	if limit, err := ask(t, nodes[1], "app", 1); err != nil || limit.Remaining != 99 {
 		t.Errorf("another caller: %+v, %v", limit, err)
 	}

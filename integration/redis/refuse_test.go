@@ -241,7 +241,5 @@ func TestUnfitWhenItComes(t *testing.T) {
 	must.Do(t, server.Client().ConfigSet(t.Context(), "maxmemory-policy", "noeviction").Err())
 	n.AwaitLog("Redis is well")
 	n.Stop()
-	if got := strings.Count(n.Log(), "Redis cannot be used as it is"); got != 1 {
-		t.Errorf("complained %d times: %s", got, n.Log())
-	}
+	must.Equal(t, strings.Count(n.Log(), "Redis cannot be used as it is"), 1, "the complaints in %s", n.Log())
 }

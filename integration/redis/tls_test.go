@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/node"
 )
 
@@ -44,9 +45,7 @@ func (a *authority) issue(name string, from time.Time) {
 func (a *authority) sign(name string, template, parent *x509.Certificate, signer *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey) {
 	a.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	must.Do(a.t, err)
 	template.SerialNumber, template.Subject = big.NewInt(time.Now().UnixNano()), pkix.Name{CommonName: name}
 	if template.NotBefore.IsZero() {
 		template.NotBefore = time.Now().Add(-time.Minute)
@@ -61,9 +60,7 @@ func (a *authority) sign(name string, template, parent *x509.Certificate, signer
 	err = errors.Join(err1, err2, err3,
 		os.WriteFile(a.file(name+".crt"), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600),
 		os.WriteFile(a.file(name+".key"), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: keyDER}), 0o600))
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	must.Do(a.t, err)
 	return cert, key
 }
 

@@ -76,17 +76,13 @@ func TestReplicaAddedAfterTheCheck(t *testing.T) {
 	client := connect(t, server.Addr(), calm)
 	must.Do(t, redisslots.Check(t.Context(), client))
 	s := open(t, client, "seqd:")
-	if lag := s.look().Lag; lag != 5_000 {
-		t.Errorf("the lag is %d", lag)
-	}
+	must.Equal(t, s.look().Lag, 5_000, "the lag")
 	testenv.StartReplica(t, server, told)
 	if table, err := s.Look(t.Context(), tableName, 5); !errors.Is(err, redisslots.ErrUnfit) || !strings.Contains(err.Error(), "set it to 2") {
 		t.Errorf("a look: %+v, %v", table, err)
 	}
 	command(t, client, "CONFIG", "SET", "min-replicas-to-write", "2")
-	if lag := s.look(5).Lag; lag != 5_000 {
-		t.Errorf("the lag is %d", lag)
-	}
+	must.Equal(t, s.look(5).Lag, 5_000, "the lag")
 }
 
 func TestCheckDeadServer(t *testing.T) {

@@ -51,10 +51,7 @@ func open(t testing.TB, client redis.UniversalClient, prefix string) *slots {
 
 func (s *slots) look(ids ...int64) persist.SlotTable {
 	s.t.Helper()
-	table, err := s.Look(s.t.Context(), tableName, ids...)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	table := must.Get(s.Look(s.t.Context(), tableName, ids...))(s.t)
 	return table
 }
 
@@ -76,10 +73,7 @@ func (s *slots) fill() (source string) {
 // hash returns the hash in Redis.
 func (s *slots) hash() map[string]string {
 	s.t.Helper()
-	fields, err := s.client.HGetAll(s.t.Context(), s.key).Result()
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	fields := must.Get(s.client.HGetAll(s.t.Context(), s.key).Result())(s.t)
 	return fields
 }
 
@@ -151,9 +145,7 @@ func TestSourceChanges(t *testing.T) {
 			if table.Set == nil || *table.Set != set || len(table.Slots) != 1 || table.Slots[0] != *leased(5) {
 				t.Errorf("it holds %+v", table)
 			}
-			if want := map[bool]int64{false: 0, true: 12_000}[test.lag]; table.Lag != want {
-				t.Errorf("the lag is %d, want %d", table.Lag, want)
-			}
+			must.Equal(t, table.Lag, map[bool]int64{false: 0, true: 12_000}[test.lag], "the lag")
 			before := s.hash()
 			s.swap(false, persist.SlotSwap{OldSet: &set, NewSet: &set, Source: source})
 			s.swap(false, persist.SlotSwap{OldSet: &set, OldSlot: leased(5), NewSlot: leased(5), Source: source})

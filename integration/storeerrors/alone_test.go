@@ -10,6 +10,7 @@ import (
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/node"
 )
 
@@ -83,10 +84,7 @@ type alone struct {
 func (a *alone) takes(n *node.Node) {
 	a.t.Helper()
 	n.AwaitAll()
-	numbers, err := n.Take("order", 100)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	numbers := must.Get(n.Take("order", 100))(a.t)
 	if numbers[0] <= a.last {
 		a.t.Errorf("%d follows %d", numbers[0], a.last)
 	}

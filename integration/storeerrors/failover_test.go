@@ -21,9 +21,7 @@ const (
 func run(t *testing.T, env []string, code int, args []string, want ...string) string {
 	t.Helper()
 	output, got := node.Command(t, t.TempDir(), env, args...)
-	if got != code {
-		t.Errorf("%v ends with %d, want %d: %s", args, got, code, output)
-	}
+	must.Equal(t, got, code, "%v says %s: the exit code", args, output)
 	for _, part := range want {
 		if !strings.Contains(output, part) {
 			t.Errorf("%v: %q is not in:\n%s", args, part, output)

@@ -45,9 +45,7 @@ func told(t *testing.T, mistakes map[string]mistake) {
 				if command == "doctor" && want != 78 {
 					want = 1
 				}
-				if code != want {
-					t.Errorf("%s ends with %d, want %d: %s", command, code, want, output)
-				}
+				must.Equal(t, code, want, "%s says %s: the exit code", command, output)
 				if strings.Contains(output, "secret") || strings.Contains(output, "correct-horse") {
 					t.Errorf("%s shows a password: %s", command, output)
 				}

@@ -13,9 +13,7 @@ func TestPostgresIsDurable(t *testing.T) {
 	for _, setting := range []string{"fsync", "synchronous_commit", "full_page_writes"} {
 		must.Equal(t, p.Query("SHOW "+setting), "on", "%s", setting)
 	}
-	if got := p.Query("SELECT rolsuper FROM pg_roles WHERE rolname = 'seqd'"); got != "f" {
-		t.Errorf("the owner of the database is a superuser: %s", got)
-	}
+	must.Equal(t, p.Query("SELECT rolsuper FROM pg_roles WHERE rolname = 'seqd'"), "f", "the owner of the database is a superuser")
 }
 
 func TestMariaDBIsDurable(t *testing.T) {

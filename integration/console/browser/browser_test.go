@@ -73,9 +73,7 @@ func TestActs(t *testing.T) {
 	p.Click("button", "S*e")
 	p.See("new pear")
 	must.Equal(t, p.Value("Ripe"), "true", "Ripe")
-	if e := p.Find("button", "Delete"); e.Properties["disabled"] != "true" {
-		t.Errorf("Delete is not disabled: %v", e.Properties)
-	}
+	must.Equal(t, p.Find("button", "Delete").Properties["disabled"], "true", "Delete is disabled")
 	if got := p.Names("button"); !slices.Equal(got, []string{"Save", "Delete", "Ask"}) {
 		t.Errorf("the buttons are %q", got)
 	}
