@@ -56,16 +56,16 @@ func TestLag(t *testing.T) {
 		lossless bool
 		want     persist.SlotTable
 	}{
-		"new":                        {fence: "a/1", want: persist.SlotTable{Source: "a/1"}},
-		"never used":                 {rows: empty, fence: "a/1", want: persist.SlotTable{Source: "a/1"}},
-		"new, failed over":           {fence: "a/2", want: persist.SlotTable{Source: "a/2", Lag: lag}},
-		"never used, failed over":    {rows: empty, fence: "a/2", want: persist.SlotTable{Source: "a/2", Lag: lag}},
-		"new, some slots":            {fence: "a/1", ids: []int64{5}, want: persist.SlotTable{Source: "a/1", Lag: lag}},
-		"has a set":                  {rows: map[int64]persist.Registry{root: {Name: "r", Set: set}}, fence: "a/1", want: persist.SlotTable{Source: "a/1", Lag: lag}},
-		"set dropped, has a slot":    {rows: map[int64]persist.Registry{5: {Name: "r", Slots: []persist.Slot{slot}}}, fence: "a/1", want: persist.SlotTable{Source: "a/1", Lag: lag}},
-		"loses nothing":              {fence: "a/1", lossless: true, want: persist.SlotTable{Source: "a/1"}},
-		"loses nothing, has a set":   {rows: map[int64]persist.Registry{root: {Name: "r", Set: set}}, fence: "a/1", lossless: true, want: persist.SlotTable{Source: "a/1"}},
-		"lost something before":      {rows: empty, fence: "a/2", lossless: true, want: persist.SlotTable{Source: "a/2", Lag: lag}},
+		"new":                      {fence: "a/1", want: persist.SlotTable{Source: "a/1"}},
+		"never used":               {rows: empty, fence: "a/1", want: persist.SlotTable{Source: "a/1"}},
+		"new, failed over":         {fence: "a/2", want: persist.SlotTable{Source: "a/2", Lag: lag}},
+		"never used, failed over":  {rows: empty, fence: "a/2", want: persist.SlotTable{Source: "a/2", Lag: lag}},
+		"new, some slots":          {fence: "a/1", ids: []int64{5}, want: persist.SlotTable{Source: "a/1", Lag: lag}},
+		"has a set":                {rows: map[int64]persist.Registry{root: {Name: "r", Set: set}}, fence: "a/1", want: persist.SlotTable{Source: "a/1", Lag: lag}},
+		"set dropped, has a slot":  {rows: map[int64]persist.Registry{5: {Name: "r", Slots: []persist.Slot{slot}}}, fence: "a/1", want: persist.SlotTable{Source: "a/1", Lag: lag}},
+		"loses nothing":            {fence: "a/1", lossless: true, want: persist.SlotTable{Source: "a/1"}},
+		"loses nothing, has a set": {rows: map[int64]persist.Registry{root: {Name: "r", Set: set}}, fence: "a/1", lossless: true, want: persist.SlotTable{Source: "a/1"}},
+		"lost something before":    {rows: empty, fence: "a/2", lossless: true, want: persist.SlotTable{Source: "a/2", Lag: lag}},
 	} {
 		db := &lookedAt{fake: fake{version: 3}, rows: test.rows, fence: test.fence, origin: "a/1"}
 		s := New(db, fakeDialect, Options{Timeout: time.Hour, Lossless: test.lossless})
