@@ -296,7 +296,7 @@ func TestRaiseWhatTheStoreHas(t *testing.T) {
 		must.Is(t, must.Err(ops.Raise(t.Context(), cfg, wrong, 500, ops.How{})), ops.ErrRaise, "%s: error", wrong)
 	}
 	var done []string
-	if err := ops.Restored(t.Context(), cfg, func(subject, _ string) { done = append(done, subject) }); err != nil || !slices.Equal(done, []string{"flake", "pool shop"}) {
+	if err := ops.Restored(t.Context(), cfg, func(subject, _ string) { done = append(done, subject) }); err != nil || !slices.Equal(done, []string{"flake", "worker pool shop"}) {
 		t.Errorf("%v, %v", done, err)
 	}
 	s = start(t, cfg)
