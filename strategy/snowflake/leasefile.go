@@ -107,6 +107,18 @@ func (f *leaseFile) invalidate() error {
 	return f.handle.Invalidate()
 }
 
+// disown gives the reservation a token that no registry knows, because the store names another
+// registry than the one that granted it. So no later process renews it there while the store is away.
+// What was used and reserved stays.
+func (f *leaseFile) disown() error {
+	s := f.kept
+	if s.Token == "" {
+		return nil
+	}
+	s.Token = machineid.Drawn()
+	return f.keep(s)
+}
+
 // strike rewrites the list in the file while the holder is not running.
 func (f *leaseFile) strike() (err error) {
 	if _, err := os.Lstat(f.path()); errors.Is(err, fs.ErrNotExist) {

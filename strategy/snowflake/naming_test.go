@@ -366,3 +366,67 @@ func TestAnUnusedName(t *testing.T) {
 	is(step(early, "one", first), refused) // the other one is used now
 	is(step(late, "restarted", second), done)
 }
+
+// sometimes are documents that cannot be read while away is true.
+type sometimes struct {
+	persist.Documents
+	away atomic.Bool
+}
+
+func (s *sometimes) Read(ctx context.Context, kind, key string) (persist.Document, error) {
+	if s.away.Load() {
+		return persist.Document{}, persist.ErrUnavailable
+	}
+	return s.Documents.Read(ctx, kind, key)
+}
+
+// A node with offlineStart used a Redis, and the registry was moved to another one, while that node
+// was dead or while it ran. It starts with the former Redis, and the store tells it so, or has told the
+// process before. It issues nothing, also once the store is away, and after further restarts.
+func TestReservationInAFormerRegistry(t *testing.T) {
+	for name, runs := range map[string]bool{"dead": false, "running": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { reservationInAFormerRegistry(t, runs) })
+		})
+	}
+}
+
+func reservationInAFormerRegistry(t *testing.T, runs bool) {
+	store := memory.New(time.Now)
+	documents := &sometimes{Documents: store.Documents()}
+	start := func(r *registry, place, dir string) *Strategy {
+		s := instance(t, r, "1", func(s *Settings) { s.StateDir, s.OfflineStart, s.MachineID = dir, time.Minute, "5" })
+		n := s.held().registry.naming
+		n.documents, n.place, n.used = documents, place, new(atomic.Pointer[string]) // as in a process of its own
+		_ = s.Init(t.Context(), true)
+		return s
+	}
+	former, present, dir := newRegistry(true), newRegistry(true), t.TempDir()
+	s := start(former, "db 0", dir)
+	time.Sleep(2 * time.Minute)
+	one(t, s)
+	if !runs {
+		crash(s)
+	}
+	m := s.held().registry.Member
+	operator := &naming{documents: documents, slots: present, registry: s.held().registry.name, place: "db 1", now: time.Now, used: new(atomic.Pointer[string])}
+	must.Get(restore(t.Context(), &m, operator, store.Slots()))(t)
+	right := start(present, "db 1", t.TempDir())
+	closes(t, right)
+	time.Sleep(3 * time.Minute)
+	one(t, right)
+	if runs {
+		crash(s)
+		documents.away.Store(true)
+	}
+	for range 2 {
+		wrong := start(former, "db 0", dir)
+		time.Sleep(time.Second)
+		documents.away.Store(true)
+		time.Sleep(10 * time.Second)
+		if n, err := try(wrong); err == nil {
+			t.Errorf("without the store it issues %d, and the others %d", n, one(t, right))
+		}
+		crash(wrong)
+	}
+}

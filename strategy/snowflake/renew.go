@@ -100,4 +100,9 @@ func (h *holder) lose(err error) {
 	id := h.tenure.clear()
 	h.env.Log.Error("the machine ID was lost; nothing is issued until there is another one", "machineId", id, "error", err)
 	h.env.event(seqd.EventMachineIDLost, err)
+	if errors.Is(err, errUnnamed) {
+		if err := h.file.disown(); err != nil {
+			h.env.Log.Error("the reservation can still be renewed in a registry that the store does not name: remove the file of the reservation before the next start", "error", err)
+		}
+	}
 }

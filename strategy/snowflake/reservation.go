@@ -27,11 +27,16 @@ func (h *holder) reservation(ctx context.Context) error {
 	if err != nil || saved == nil || !h.fromFile {
 		return err
 	}
-	if err := h.resume(ctx, *saved); !errors.Is(err, machineid.ErrLost) {
+	err = h.resume(ctx, *saved)
+	elsewhere := errors.Is(err, errUnnamed)
+	if !elsewhere && !errors.Is(err, machineid.ErrLost) {
 		return err
 	}
-	// remember that it is lost, even if the registry cannot be reached next time
+	// remember that, even if the registry or the store cannot be reached next time
 	h.fromFile = false
+	if elsewhere {
+		return h.file.disown()
+	}
 	return nil
 }
 
@@ -42,7 +47,7 @@ func (h *holder) resume(ctx context.Context, saved statefile.State) error {
 	// above all that the earlier process may have used
 	l.Lower = max(saved.Lower, saved.Until, saved.Progress)
 	err := h.extend(ctx, l, l.Lower)
-	if errors.Is(err, machineid.ErrLost) {
+	if errors.Is(err, machineid.ErrLost) || errors.Is(err, errUnnamed) {
 		h.registry.Spent = machineid.Spent{ID: l.ID, Until: l.Lower}
 		return err
 	}
