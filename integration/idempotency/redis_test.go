@@ -16,6 +16,7 @@ import (
 	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/persist/mongo"
 	"github.com/seqd/seqd/persist/storeclock"
 	"github.com/seqd/seqd/server/idempotency"
@@ -193,4 +194,25 @@ func TestRedisLost(t *testing.T) {
 	if got, err := try(lose); got != "" || seqd.CodeOf(err) != seqd.CodeTimeout || ask(nothing) != "5" {
 		t.Errorf("after the claim was lost, a request got %q, %v", got, err)
 	}
+}
+
+// A Redis that was a replica of the home, and takes writes now, has all its answers and its ID, and is
+// another home nevertheless: a node with one of them would not see the answers that the other one gets.
+func TestCopyOfTheHome(t *testing.T) {
+	first := testenv.StartRedis(t)
+	replica := testenv.StartReplica(t, first)
+	documents := memory.New(time.Now).Documents()
+	look := func(h *idempotency.Home, want error) {
+		t.Helper()
+		h.Look(t.Context())
+		must.Is(t, h.Cause(), want)
+	}
+	right := idempotency.NewHome(documents, connect(t, first.Addr()), "seqd:", time.Now)
+	look(right, nil)
+	id := must.Get(first.Client().Get(t.Context(), "seqd:answers").Result())(t)
+	await.True(t, "the replica has the ID", func() bool { return replica.Client().Get(t.Context(), "seqd:answers").Val() == id })
+	replica.Promote()
+	other := idempotency.NewHome(documents, connect(t, replica.Addr()), "seqd:", time.Now)
+	look(other, idempotency.ErrNotHome)
+	look(right, nil)
 }

@@ -3,6 +3,7 @@ package idempotency
 import (
 	"context"
 	"crypto/rand"
+	_ "embed"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -26,7 +27,7 @@ const (
 	// homeKind is the kind of the document, and homeKey its key.
 	homeKind = "answerhome"
 	homeKey  = "redis"
-	// inStore is the ID of the store. Those of Redis have 32 digits.
+	// inStore is the ID of the store. Those of Redis have 32 digits and a replication ID.
 	inStore = "store"
 	// homeLook is the pause between two looks of a node, and homeless how long nobody must have used
 	// the home until another one may take its place.
@@ -71,7 +72,7 @@ func NewHome(documents persist.Documents, client redis.UniversalClient, prefix s
 	h.id = func(context.Context) (string, error) { return inStore, nil }
 	if client != nil {
 		h.refused = seqd.CodeRedisUnavailable
-		h.id = func(ctx context.Context) (string, error) { return redisID(ctx, client, homeIn(prefix)) }
+		h.id = func(ctx context.Context) (string, error) { return redisID(ctx, client, prefix, drawn()) }
 	}
 	return h
 }
@@ -84,9 +85,9 @@ func Elsewhere(ctx context.Context, documents persist.Documents, client redis.Un
 	if errors.Is(err, persist.ErrNotFound) {
 		return nil, nil
 	}
-	var id any = inStore
+	id := inStore
 	if client != nil && err == nil {
-		id, err = redisonce.Do(ctx, client, "get", homeIn(prefix))
+		id, err = redisID(ctx, client, prefix, "")
 	}
 	if err != nil && !errors.Is(err, redis.Nil) || id == doc.Body {
 		return nil, err
@@ -97,19 +98,26 @@ func Elsewhere(ctx context.Context, documents persist.Documents, client redis.Un
 // homeIn returns the key of a Redis that has its ID.
 func homeIn(prefix string) string { return prefix + "answers" }
 
-// redisID returns the ID of a Redis.
-func redisID(ctx context.Context, client redis.UniversalClient, key string) (string, error) {
-	var random [16]byte
-	_, _ = rand.Read(random[:]) // it never fails
-	if _, err := redisonce.Do(ctx, client, "set", key, fmt.Sprintf("%x", random), "nx"); err != nil && !errors.Is(err, redis.Nil) {
-		return "", err
-	}
-	id, err := redisonce.Do(ctx, client, "get", key)
+//go:embed lua/home.lua
+var homeSource string
+
+var homeScript = redisonce.NewScript(homeSource)
+
+// redisID returns the ID of a Redis. given is for a Redis that has none.
+func redisID(ctx context.Context, client redis.UniversalClient, prefix, given string) (string, error) {
+	id, err := homeScript.Run(ctx, client, homeIn(prefix), nil, given)
 	text, ok := id.(string)
-	if err == nil && (!ok || text == "") {
+	if err == nil && !ok {
 		err = errReply
 	}
 	return text, err
+}
+
+// drawn returns an ID for a Redis.
+func drawn() string {
+	var random [16]byte
+	_, _ = rand.Read(random[:]) // it never fails
+	return fmt.Sprintf("%x", random)
 }
 
 // refusal returns what a request with a key gets if answers must not be kept, nil if they may.

@@ -429,10 +429,10 @@ func TestHomeInRedis(t *testing.T) {
 	docs, readOnly := memory.New(time.Now).Documents(), false
 	in := func(id any) redis.UniversalClient {
 		f := newFakeRedis(time.Now)
-		f.replies = map[string]any{"set": nil, "get": id}
+		f.replies = map[string]any{"evalsha": id}
 		f.around = func(run func()) error {
 			if readOnly {
-				readOnly = false // GET is answered
+				readOnly = false // who only looks is answered
 				return replyError("READONLY")
 			}
 			run()
