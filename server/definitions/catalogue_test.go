@@ -420,6 +420,45 @@ func TestStartOfCountersThatBeginLater(t *testing.T) {
 	}
 }
 
+// unconfirmed is a store that has failed over, so that it creates no counter.
+type unconfirmed struct{ *faulty }
+
+func (u unconfirmed) Counters() persist.Counters { return uncreated{u.faulty.Counters()} }
+
+type uncreated struct{ persist.Counters }
+
+func (uncreated) Create(context.Context, persist.Counter) error { return persist.ErrFailedOver }
+
+// The only counter of a biz type that was defined after a failover which nobody has confirmed is still
+// to begin, so it does not begin lower.
+func TestStartOfACounterThatIsNotCreated(t *testing.T) {
+	c := newNode(t, unconfirmed{newFaulty(true)})
+	c.mustPut(t, "order", `{"start":100}`, always)
+	_, _, err := c.Put(t.Context(), "order", []byte(`{"step":20}`), always)
+	must.Code(t, err, seqd.CodeConflict)
+	c.mustPut(t, "order", `{"start":100,"step":20}`, always)
+	c.mustPut(t, "order", `{"step":20}`, forced())
+}
+
+// A start that a disabled biz type got has not moved its counter, so it does not become lower either.
+func TestStartOfWhatIsDisabled(t *testing.T) {
+	for _, settings := range []string{`"step":20`, `"strategy":"gapless"`, `"step":20,"increment":10,"offset":3`} {
+		c := newNode(t, newFaulty(true))
+		with, without := `{"start":700000,`+settings+`}`, `{`+settings+`}`
+		c.mustPut(t, "order", without, always)
+		c.mustIssue(t, "order")
+		must.Get(c.Enable(t.Context(), "order", false, always))(t)
+		c.mustPut(t, "order", with, always)
+		_, _, err := c.Put(t.Context(), "order", []byte(without), always)
+		must.Code(t, err, seqd.CodeConflict, settings)
+		must.Get(c.Enable(t.Context(), "order", true, always))(t)
+		if id := c.mustIssue(t, "order"); len(id) != 6 || id[0] != '7' {
+			t.Errorf("%s: issued %s", settings, id)
+		}
+		c.mustPut(t, "order", without, always)
+	}
+}
+
 // A gap becomes smaller only by force if a failover can lose numbers: a node that does not know of it
 // yet continues above a failover by the former one, which the next failover may lose.
 func TestLowerGap(t *testing.T) {

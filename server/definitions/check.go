@@ -20,13 +20,13 @@ import (
 
 // checker finds out whether a changed definition may be stored.
 type checker struct {
-	decode   func(name string, text []byte) (seqd.BizType, error)
-	shared   bool // other nodes use the store too
-	lossy    bool // a failover of it can lose numbers
-	shapes   persist.Shapes
-	counters persist.Counters
-	sources  sources
-	now      func() time.Time
+	decode  func(name string, text []byte) (seqd.BizType, error)
+	shared  bool // other nodes use the store too
+	lossy   bool // a failover of it can lose numbers
+	shapes  persist.Shapes
+	store   persist.Store
+	sources sources
+	now     func() time.Time
 	// stoppedFor returns for how long a biz type has been known not to issue, until this revision.
 	stoppedFor func(name string, revision int64) time.Duration
 }
@@ -48,7 +48,7 @@ func (c *checker) definition(ctx context.Context, name string, revision int64, b
 	if err != nil {
 		return nil, "", false, err
 	}
-	if err := c.lowered(b, before, change); err != nil {
+	if err := c.lowered(ctx, b, before, change); err != nil {
 		return nil, "", false, err
 	}
 	if key := c.unread(name, b, before); key != "" && change.DryRun {
@@ -234,15 +234,21 @@ func keyOf(text []byte, name string) json.RawMessage {
 // Another system may have issued the numbers below the start of counters that are still to begin.
 // And a node that does not know the new gap yet, or did not a moment ago, continues by the former one
 // above a failover. If the next failover loses that, others issue the same numbers.
-func (c *checker) lowered(b seqd.BizType, before stored, change admin.Change) error {
+func (c *checker) lowered(ctx context.Context, b seqd.BizType, before stored, change admin.Change) error {
 	old, err := c.decode(b.Name, before.Definition)
 	was, is := seqd.TraitsOf(old.Settings), seqd.TraitsOf(b.Settings)
-	later := is.Keyed || is.Calendar.Reset != seqd.ResetNever // the only counter begins when it is defined
-	switch {
-	case change.Force || err != nil:
+	if change.Force || err != nil {
 		return nil
-	case later && is.First != 0 && is.First < was.First:
-		return seqd.Errorf(seqd.CodeConflict, "start: new counters of %s would begin at %d, no longer at %d, and could repeat numbers "+
+	}
+	later := is.First != 0 && is.First < was.First
+	if later && !is.Keyed && is.Calendar.Reset == seqd.ResetNever {
+		if later, err = c.below(ctx, b.Name, was, before.Enabled); err != nil {
+			return err
+		}
+	}
+	switch {
+	case later:
+		return seqd.Errorf(seqd.CodeConflict, "start: counters of %s that have not begun would begin at %d, no longer at %d, and could repeat numbers "+
 			"that another system has issued: say start again, or add force=true where you know that none repeats", b.Name, is.First, was.First)
 	case c.lossy && is.LeastGap != 0 && is.LeastGap < was.LeastGap:
 		return seqd.Errorf(seqd.CodeConflict, "restoreGap: after a failover of the store %s would skip at least %d numbers, no longer %d. Numbers could "+
@@ -250,6 +256,23 @@ func (c *checker) lowered(b seqd.BizType, before stored, change admin.Change) er
 			"has not failed over in the last minutes and is not about to", b.Name, is.LeastGap, was.LeastGap)
 	}
 	return nil
+}
+
+// below reports whether the only counter of a biz type may not have reached its start yet. It is moved
+// there as soon as it is defined, but not while the biz type is disabled, the store has failed over, or
+// no node can build the definition.
+func (c *checker) below(ctx context.Context, name string, traits seqd.Traits, enabled bool) (bool, error) {
+	counter, err := c.store.Counters().Read(ctx, name)
+	if err == nil {
+		return counter.Max < traits.First-traits.Increment, nil
+	}
+	if errors.Is(err, persist.ErrNotFound) {
+		_, err = c.store.Documents().Read(ctx, persist.LedgerKind, name) // of what is gapless
+	}
+	if errors.Is(err, persist.ErrNotFound) {
+		return true, nil
+	}
+	return !enabled, storeError(err)
 }
 
 // start warns of a start that can have no effect. The store knows which numbers were given to
@@ -260,7 +283,7 @@ func (c *checker) start(ctx context.Context, b seqd.BizType) ([]seqd.Problem, er
 	if calendar := traits.Calendar; calendar.Reset != seqd.ResetNever {
 		of = calendar.Now(c.now()).Counter(b.Name)
 	}
-	counter, err := c.counters.Read(ctx, of)
+	counter, err := c.store.Counters().Read(ctx, of)
 	switch {
 	case errors.Is(err, persist.ErrNotFound):
 		return nil, nil
