@@ -328,8 +328,13 @@ func TestMySQLLossyBesideLossless(t *testing.T) {
 	lossy := openMySQL(t, o)
 	must.Do(t, lossy.Counters().Create(t.Context(), persist.Counter{BizTag: "order", Step: 10}))
 	must.Get(allocate(t.Context(), lossy))(t)
-	o.Lossless = true
+	o.Lossless, o.Beside = true, true
+	command := openMySQL(t, o)
+	must.Do(t, command.ConfirmFence(t.Context(), must.Get(command.Fence(t.Context()))(t).Current))
+	must.Get(allocate(t.Context(), lossy))(t)
+	o.Beside = false
 	must.Get(openMySQL(t, o).Fence(t.Context()))(t)
+	must.Do(t, command.ConfirmFence(t.Context(), must.Get(command.Fence(t.Context()))(t).Current)) // keeps the mark
 	_, err := allocate(t.Context(), lossy)
 	stopped(t, lossy, err)
 	o.Lossless, o.ReadOnly = false, true

@@ -229,10 +229,12 @@ func TestPostgresLossyBesideLossless(t *testing.T) {
 	}
 	lossy := open(server, false)
 	must.Do(t, lossy.Counters().Create(t.Context(), persist.Counter{BizTag: "order", Step: 10}))
-	fencedBy(t, openPostgres(t, server.URL(), func(o *postgres.Options) { o.Lossless, o.Timeout, o.Beside = true, patient, true })) // a command
+	command := openPostgres(t, server.URL(), func(o *postgres.Options) { o.Lossless, o.Timeout, o.Beside = true, patient, true })
+	must.Do(t, command.ConfirmFence(t.Context(), fencedBy(t, command).Current))
 	must.Get(allocate(t.Context(), lossy))(t)
 	fencedBy(t, open(server, true))
-	server.Configure("synchronous_standby_names = ''") // as an operator does whose standby is away
+	must.Do(t, command.ConfirmFence(t.Context(), fencedBy(t, command).Current)) // keeps the mark
+	server.Configure("synchronous_standby_names = ''")                          // as an operator does whose standby is away
 	server.Reload()
 	server.AwaitStandby(standby)
 	standby.Detach()

@@ -116,11 +116,15 @@ func (s *Store) Fence(ctx context.Context) (f persist.Fence, err error) {
 
 // ConfirmFence implements [persist.Fenced].
 func (s *Store) ConfirmFence(ctx context.Context, current string) error {
-	confirmed := current
+	confirmed, unmarked := current, current
 	if s.opts.Lossless {
 		confirmed = marked(current, current)
 	}
-	err := one(s.exec(ctx, "confirm fence", "UPDATE seqd_schema SET fence = ? WHERE "+s.dialect.SchemaFence+" = ?", confirmed, current))
+	if !s.opts.Beside { // a command keeps the mark, and sets none
+		unmarked = confirmed
+	}
+	err := one(s.exec(ctx, "confirm fence", "UPDATE seqd_schema SET fence = CASE WHEN LEFT(fence, 1) = '"+LosslessMark+"' THEN ? ELSE ? END WHERE "+
+		s.dialect.SchemaFence+" = ?", confirmed, unmarked, current))
 	if errors.Is(err, persist.ErrNotFound) {
 		return fmt.Errorf("%w: another server took over", persist.ErrConflict)
 	}
