@@ -246,10 +246,10 @@ type shownLease struct {
 	Pool     string `json:"pool,omitempty"`
 	WorkerID int64  `json:"workerId"`
 	Lease    string `json:"lease"`
-	// After and what follows Until is only set in the answer that leases the worker ID.
+	// After and what follows TTL is only set in the answer that leases the worker ID.
 	After        string `json:"after,omitempty"`
 	Until        string `json:"until"`
-	TTL          string `json:"ttl,omitempty"`
+	TTL          string `json:"ttl"`
 	Epoch        string `json:"epoch,omitempty"`
 	BitsMachine  int    `json:"bitsMachine,omitempty"`
 	BitsSequence int    `json:"bitsSequence,omitempty"`
@@ -305,7 +305,7 @@ func (w workers) renew(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	writeJSON(c, http.StatusOK, jsonType, shownLease{WorkerID: l.ID, Lease: l.Lease, Until: shownMS(l.Until)})
+	writeJSON(c, http.StatusOK, jsonType, shownLease{WorkerID: l.ID, Lease: l.Lease, Until: shownMS(l.Until), TTL: literal.ShortDuration(l.TTL)})
 	return nil
 }
 

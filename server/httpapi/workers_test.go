@@ -135,7 +135,7 @@ func TestLeaseByAPI(t *testing.T) {
 	must.Equal(t, "no-store", w.Header().Get("Cache-Control"), "Cache-Control")
 
 	w = do(t, api, "POST", "/workers/shop/"+l.Lease)
-	must.Equal(t, fmt.Sprintf(`{"workerId":%d,"lease":"","until":"2026-11-20T12:00:14.000Z"}`, l.WorkerID), theLease.ReplaceAllString(w.Body.String(), `"lease":""`), "the renewed lease")
+	must.Equal(t, fmt.Sprintf(`{"workerId":%d,"lease":"","until":"2026-11-20T12:00:14.000Z","ttl":"10s"}`, l.WorkerID), theLease.ReplaceAllString(w.Body.String(), `"lease":""`), "the renewed lease")
 	must.Equal(t, 200, w.Code, "status")
 
 	second := lease(t, api, "shop", "two")

@@ -164,7 +164,8 @@ func (w *Workers) Renew(ctx context.Context, pool, text string) (none admin.Work
 		if err != nil {
 			return none, err
 		}
-		m.Key, m.Horizon = slot.Key, reaches(p, t).Milliseconds()
+		ttl := reaches(p, t)
+		m.Key, m.Horizon = slot.Key, ttl.Milliseconds()
 		// The clock of a server on which a backup was restored may be behind. Then the lease may have
 		// ended by that of the one before, which may have granted the worker ID to another program.
 		t.Lag = max(t.Lag, m.MaxSkew)
@@ -180,6 +181,7 @@ func (w *Workers) Renew(ctx context.Context, pool, text string) (none admin.Work
 			return none, failure(err)
 		case made:
 			w.behind(p.Name, l, swap.NewSet)
+			p.TTL = ttl
 			return w.granted(ctx, p, grant{next, t.Now})
 		}
 	}

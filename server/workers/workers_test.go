@@ -73,6 +73,9 @@ func TestLife(t *testing.T) {
 		must.Equal(t, l.ID, renewed.ID, "the worker ID")
 		must.Equal(t, l.After, renewed.After, "it goes on without a break")
 		must.Equal(t, time.Now().Add(10*time.Second).UnixMilli(), renewed.Until.UnixMilli(), "it ends later")
+		pool(t, b, "shop", 1, 20*time.Second)
+		must.Equal(t, 20*time.Second, must.Get(b.Renew(t.Context(), "shop", renewed.Lease))(t).TTL, "it says how far renewals reach")
+		pool(t, b, "shop", 1, 10*time.Second)
 		holders, _, err := b.Holders(t.Context(), "shop")
 		must.Do(t, err)
 		if len(holders) != 1 || holders[0].ID != l.ID || holders[0].Instance != "one" {
