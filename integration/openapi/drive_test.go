@@ -161,7 +161,7 @@ func (c *checker) bizTypes(url string) {
 	c.on(url, call{op: remove, target: "/biz-types/made?dryRun=true", status: 204})
 	c.on(url, call{op: remove, target: "/biz-types/made", status: 204})
 	c.on(url, call{op: remove, target: "/biz-types/made", status: 404, code: "unknown_biz_type"})
-	c.on(url, call{op: put, target: "/biz-types/made", headers: []string{jsonBody}, body: `{"start": 1}`, status: 201})
+	c.on(url, call{op: put, target: "/biz-types/made", headers: []string{jsonBody}, body: `{"start": 50}`, status: 201})
 	c.on(url, call{op: remove, target: "/biz-types/made", status: 204})
 }
 
