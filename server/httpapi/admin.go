@@ -20,6 +20,11 @@ func (a administration) nodes(f func(*gin.Context, admin.Nodes) error) func(*gin
 	return a.handler(func(c *gin.Context, r *gate.Running) error { return f(c, r.Nodes) })
 }
 
+// workers returns a handler that uses what leases worker IDs.
+func (a administration) workers(f func(*gin.Context, admin.Workers) error) func(*gin.Context) error {
+	return a.handler(func(c *gin.Context, r *gate.Running) error { return f(c, r.Workers) })
+}
+
 func (a administration) handler(f func(*gin.Context, *gate.Running) error) func(*gin.Context) error {
 	return func(c *gin.Context) error {
 		r, err := a.gate.Running()

@@ -171,22 +171,22 @@ func (a *API) adminRoutes() {
 	e.DELETE("/biz-types/:bizType", a.lent(admin.catalogue(deleteBizType)))
 	e.POST("/biz-types/:bizType/enable", a.lent(admin.catalogue(enableBizType(true))))
 	e.POST("/biz-types/:bizType/disable", a.lent(admin.catalogue(enableBizType(false))))
-	a.workerRoutes(workers{a.gate})
+	a.workerRoutes(admin)
 	e.GET("/nodes", a.lent(admin.nodes(listNodes)))
 	e.GET("/overview", a.lent(overview{a.gate}.show))
 }
 
 // workerRoutes adds the routes of worker IDs.
-func (a *API) workerRoutes(w workers) {
+func (a *API) workerRoutes(admin administration) {
 	e, errs := a.engine, a.middleware.errors
-	e.GET(poolsRoute, a.lent(w.list))
-	e.GET(poolRoute, a.lent(w.get))
-	e.PUT(poolRoute, a.lent(w.put))
-	e.PATCH(poolRoute, a.lent(w.patch))
-	e.DELETE(poolRoute, a.lent(w.delete))
-	e.POST(workersRoute, errs.handler(w.lease))
-	e.POST(leaseRoute, errs.handler(w.renew))
-	e.DELETE(leaseRoute, errs.handler(w.release))
+	e.GET(poolsRoute, a.lent(admin.workers(listPools)))
+	e.GET(poolRoute, a.lent(admin.workers(getPool)))
+	e.PUT(poolRoute, a.lent(admin.workers(setPool(true))))
+	e.PATCH(poolRoute, a.lent(admin.workers(setPool(false))))
+	e.DELETE(poolRoute, a.lent(admin.workers(deletePool)))
+	e.POST(workersRoute, errs.handler(admin.workers(leaseWorker)))
+	e.POST(leaseRoute, errs.handler(admin.workers(renewLease)))
+	e.DELETE(leaseRoute, errs.handler(admin.workers(releaseLease)))
 }
 
 // getAndHead adds a route for GET and HEAD.

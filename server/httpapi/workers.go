@@ -9,7 +9,6 @@ import (
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/literal"
 	"github.com/seqd/seqd/server/admin"
-	"github.com/seqd/seqd/server/gate"
 )
 
 // Routes of worker IDs.
@@ -27,9 +26,6 @@ const (
 	mostWait    = time.Minute
 	mostHolders = 1000
 )
-
-// workers serves /worker-pools and /workers.
-type workers struct{ gate *gate.Gate }
 
 // shownPool is a pool as callers see it.
 type shownPool struct {
@@ -55,34 +51,18 @@ type shownHolder struct {
 
 func showPool(p admin.WorkerPool) shownPool {
 	return shownPool{
-		Pool: p.Name, BitsMachine: p.BitsMachine, BitsSequence: p.BitsSequence, Epoch: shownMS(p.Epoch),
-		TTL: literal.ShortDuration(p.TTL), Version: p.Revision, UpdatedAt: shownMS(p.Updated),
+		Pool: p.Name, BitsMachine: p.BitsMachine, BitsSequence: p.BitsSequence, Epoch: shownTime(p.Epoch),
+		TTL: literal.ShortDuration(p.TTL), Version: p.Revision, UpdatedAt: shownTime(p.Updated),
 	}
 }
 
-func shownMS(t time.Time) string { return t.UTC().Format(admin.TimeFormat) }
-
-// running returns what leases worker IDs.
-func (w workers) running(c *gin.Context) (admin.Workers, error) {
-	r, err := w.gate.Running()
-	if err != nil {
-		return nil, err
-	}
-	c.Writer.Header()["Cache-Control"] = noStore
-	return r.Workers, nil
-}
-
-// list answers GET /worker-pools.
-func (w workers) list(c *gin.Context) error {
-	pools, err := w.running(c)
-	if err != nil {
-		return err
-	}
+// listPools answers GET /worker-pools.
+func listPools(c *gin.Context, workers admin.Workers) error {
 	after, limit, err := readPage(c.Request.URL.RawQuery)
 	if err != nil {
 		return err
 	}
-	list, more, err := pools.Pools(c.Request.Context(), after, limit)
+	list, more, err := workers.Pools(c.Request.Context(), after, limit)
 	if err != nil {
 		return err
 	}
@@ -100,81 +80,71 @@ func (w workers) list(c *gin.Context) error {
 	return nil
 }
 
-// get answers GET /worker-pools/{pool}.
-func (w workers) get(c *gin.Context) error {
-	pools, err := w.running(c)
-	if err != nil {
-		return err
-	}
+// getPool answers GET /worker-pools/{pool}.
+func getPool(c *gin.Context, workers admin.Workers) error {
 	if _, err := readQuery(c.Request.URL.RawQuery); err != nil {
 		return err
 	}
-	p, err := pools.Pool(c.Request.Context(), c.Param("pool"))
+	p, err := workers.Pool(c.Request.Context(), c.Param("pool"))
 	if err != nil {
 		return err
 	}
-	holders, standingBy, err := pools.Holders(c.Request.Context(), p.Name)
+	holders, standingBy, err := workers.Holders(c.Request.Context(), p.Name)
 	if err != nil {
 		return err
 	}
 	shown := showPool(p)
 	shown.Held, shown.Free, shown.StandingBy = new(len(holders)), new(1<<p.BitsMachine-len(holders)), &standingBy
 	for _, h := range holders[:min(len(holders), mostHolders)] {
-		shown.Holders = append(shown.Holders, shownHolder{h.ID, h.Instance, shownMS(h.Until)})
+		shown.Holders = append(shown.Holders, shownHolder{h.ID, h.Instance, shownTime(h.Until)})
 	}
 	setETag(c.Writer.Header(), p.Revision)
 	writeJSON(c, http.StatusOK, jsonType, shown)
 	return nil
 }
 
-// put answers PUT /worker-pools/{pool}: what the body does not say gets its default.
-func (w workers) put(c *gin.Context) error { return w.set(c, true) }
-
-// patch answers PATCH /worker-pools/{pool}: what the body does not say stays.
-func (w workers) patch(c *gin.Context) error { return w.set(c, false) }
-
-func (w workers) set(c *gin.Context, replace bool) error {
-	pools, err := w.running(c)
-	if err != nil {
-		return err
-	}
-	if _, err := readQuery(c.Request.URL.RawQuery); err != nil {
-		return err
-	}
-	check, err := readCondition(c.Request)
-	if err != nil {
-		return err
-	}
-	o, err := readObject(body(c), "bitsMachine", "bitsSequence", "epoch", "ttl")
-	if err != nil {
-		return err
-	}
-	var before int64
-	p, err := pools.SetPool(c.Request.Context(), c.Param("pool"), func(p *admin.WorkerPool) error {
-		if before = p.Revision; before == 0 && !replace {
-			return seqd.Errorf(seqd.CodeUnknownPool, "there is no pool %s of worker IDs", p.Name)
-		}
-		if err := check(before); err != nil {
+// setPool returns the handler of PUT /worker-pools/{pool}, for which what the body does not say gets
+// its default, or of PATCH, for which that stays.
+func setPool(replace bool) func(*gin.Context, admin.Workers) error {
+	return func(c *gin.Context, workers admin.Workers) error {
+		if _, err := readQuery(c.Request.URL.RawQuery); err != nil {
 			return err
 		}
-		if replace {
-			usual := admin.DefaultWorkerPool(p.Name)
-			usual.Revision = before
-			*p = usual
+		check, err := readCondition(c.Request)
+		if err != nil {
+			return err
 		}
-		return editPool(o, p)
-	})
-	if err != nil {
-		return err
+		o, err := readObject(body(c), "bitsMachine", "bitsSequence", "epoch", "ttl")
+		if err != nil {
+			return err
+		}
+		var before int64
+		p, err := workers.SetPool(c.Request.Context(), c.Param("pool"), func(p *admin.WorkerPool) error {
+			if before = p.Revision; before == 0 && !replace {
+				return seqd.Errorf(seqd.CodeUnknownPool, "there is no pool %s of worker IDs", p.Name)
+			}
+			if err := check(before); err != nil {
+				return err
+			}
+			if replace {
+				usual := admin.DefaultWorkerPool(p.Name)
+				usual.Revision = before
+				*p = usual
+			}
+			return editPool(o, p)
+		})
+		if err != nil {
+			return err
+		}
+		status := http.StatusOK
+		if before == 0 {
+			status = http.StatusCreated
+		}
+		setETag(c.Writer.Header(), p.Revision)
+		setRevision(c, p.Revision)
+		writeJSON(c, status, jsonType, showPool(p))
+		return nil
 	}
-	status := http.StatusOK
-	if before == 0 {
-		status = http.StatusCreated
-	}
-	setETag(c.Writer.Header(), p.Revision)
-	setRevision(c, p.Revision)
-	writeJSON(c, status, jsonType, showPool(p))
-	return nil
 }
 
 // editPool applies an object to a pool.
@@ -214,12 +184,8 @@ func takeTime(o object, key string, to *time.Time) error {
 	return nil
 }
 
-// delete answers DELETE /worker-pools/{pool}.
-func (w workers) delete(c *gin.Context) error {
-	pools, err := w.running(c)
-	if err != nil {
-		return err
-	}
+// deletePool answers DELETE /worker-pools/{pool}.
+func deletePool(c *gin.Context, workers admin.Workers) error {
 	values, err := readQuery(c.Request.URL.RawQuery, "force")
 	if err != nil {
 		return err
@@ -232,7 +198,7 @@ func (w workers) delete(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	p, err := pools.DeletePool(c.Request.Context(), c.Param("pool"), force, func(p *admin.WorkerPool) error { return check(p.Revision) })
+	p, err := workers.DeletePool(c.Request.Context(), c.Param("pool"), force, func(p *admin.WorkerPool) error { return check(p.Revision) })
 	if err != nil {
 		return err
 	}
@@ -255,12 +221,8 @@ type shownLease struct {
 	BitsSequence int    `json:"bitsSequence,omitempty"`
 }
 
-// lease answers POST /workers/{pool}.
-func (w workers) lease(c *gin.Context) error {
-	pools, err := w.running(c)
-	if err != nil {
-		return err
-	}
+// leaseWorker answers POST /workers/{pool}.
+func leaseWorker(c *gin.Context, workers admin.Workers) error {
 	values, err := readQuery(c.Request.URL.RawQuery, "wait")
 	if err != nil {
 		return err
@@ -280,41 +242,33 @@ func (w workers) lease(c *gin.Context) error {
 	if err := o.take("instance", "text", &instance); err != nil {
 		return err
 	}
-	l, err := pools.Lease(c.Request.Context(), c.Param("pool"), instance, wait)
+	l, err := workers.Lease(c.Request.Context(), c.Param("pool"), instance, wait)
 	restartWriteTimeout(c) // it may have waited for longer
 	if err != nil {
 		return err
 	}
 	writeJSON(c, http.StatusCreated, jsonType, shownLease{
-		Pool: l.Name, WorkerID: l.ID, Lease: l.Lease, After: shownMS(l.After), Until: shownMS(l.Until), TTL: literal.ShortDuration(l.TTL),
-		Epoch: shownMS(l.Epoch), BitsMachine: l.BitsMachine, BitsSequence: l.BitsSequence,
+		Pool: l.Name, WorkerID: l.ID, Lease: l.Lease, After: shownTime(l.After), Until: shownTime(l.Until), TTL: literal.ShortDuration(l.TTL),
+		Epoch: shownTime(l.Epoch), BitsMachine: l.BitsMachine, BitsSequence: l.BitsSequence,
 	})
 	return nil
 }
 
-// renew answers POST /workers/{pool}/{lease}.
-func (w workers) renew(c *gin.Context) error {
-	pools, err := w.running(c)
-	if err != nil {
-		return err
-	}
+// renewLease answers POST /workers/{pool}/{lease}.
+func renewLease(c *gin.Context, workers admin.Workers) error {
 	if _, err := readQuery(c.Request.URL.RawQuery); err != nil {
 		return err
 	}
-	l, err := pools.Renew(c.Request.Context(), c.Param("pool"), c.Param("lease"))
+	l, err := workers.Renew(c.Request.Context(), c.Param("pool"), c.Param("lease"))
 	if err != nil {
 		return err
 	}
-	writeJSON(c, http.StatusOK, jsonType, shownLease{WorkerID: l.ID, Lease: l.Lease, Until: shownMS(l.Until), TTL: literal.ShortDuration(l.TTL)})
+	writeJSON(c, http.StatusOK, jsonType, shownLease{WorkerID: l.ID, Lease: l.Lease, Until: shownTime(l.Until), TTL: literal.ShortDuration(l.TTL)})
 	return nil
 }
 
-// release answers DELETE /workers/{pool}/{lease}, which needs no body.
-func (w workers) release(c *gin.Context) error {
-	pools, err := w.running(c)
-	if err != nil {
-		return err
-	}
+// releaseLease answers DELETE /workers/{pool}/{lease}, which needs no body.
+func releaseLease(c *gin.Context, workers admin.Workers) error {
 	if _, err := readQuery(c.Request.URL.RawQuery); err != nil {
 		return err
 	}
@@ -328,7 +282,7 @@ func (w workers) release(c *gin.Context) error {
 			return err
 		}
 	}
-	if err := pools.Release(c.Request.Context(), c.Param("pool"), c.Param("lease"), last); err != nil {
+	if err := workers.Release(c.Request.Context(), c.Param("pool"), c.Param("lease"), last); err != nil {
 		return err
 	}
 	c.Writer.WriteHeader(http.StatusNoContent)
