@@ -9,22 +9,14 @@ import (
 	"github.com/seqd/seqd/internal/literal"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/server/admin"
+	"github.com/seqd/seqd/strategy/snowflake/machineid"
 )
 
 // kind is the kind of the documents of pools.
 const kind = "workerpool"
 
-// Limits of a pool. Fewer than 32 bits of time last for less than 50 days.
-const (
-	leastTTL, mostTTL = time.Second, time.Hour
-	allBits           = 63
-	leastTime         = 32
-	mostMachine       = 16
-)
-
-// plausible is before all times that a clock which is right can show. Machines begin with an
-// earlier one, until somebody has told them the time: that is no mistake in a pool.
-var plausible = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+// The limits of the ttl of a pool.
+const leastTTL, mostTTL = time.Second, time.Hour
 
 // body is the JSON in the document of a pool.
 type body struct {
@@ -40,11 +32,8 @@ const format = 1
 // check returns an error that names the setting of a pool that is wrong. now is the node's time.
 func check(p admin.WorkerPool, now time.Time) error {
 	var problems seqd.Problems
-	problems.Check(p.BitsMachine >= 1 && p.BitsMachine <= mostMachine, "bitsMachine", "%d is outside 1 to %d", p.BitsMachine, mostMachine)
-	most := allBits - leastTime - min(max(p.BitsMachine, 1), mostMachine)
-	problems.Check(p.BitsSequence >= 1 && p.BitsSequence <= most, "bitsSequence",
-		"%d is outside 1 to %d: worker ID and sequence must leave the time %d of %d bits", p.BitsSequence, most, leastTime, allBits)
-	problems.Check(p.Epoch.UnixMilli() >= 0 && (p.Epoch.Before(now) || now.Before(plausible)), "epoch", "%s is not between 1970 and now", p.Epoch.Format(admin.TimeFormat))
+	bits(p).Check(problems.Check)
+	problems.Check(p.Epoch.UnixMilli() >= 0 && !machineid.Future(p.Epoch, now), "epoch", "%s is not between 1970 and now", p.Epoch.Format(admin.TimeFormat))
 	problems.Check(p.Epoch.Nanosecond()%int(time.Millisecond) == 0, "epoch", "%s is not a whole millisecond", p.Epoch.Format(time.RFC3339Nano))
 	problems.Add("ttl", literal.Within(p.TTL, leastTTL, mostTTL))
 	problems.Check(p.TTL%time.Millisecond == 0, "ttl", "%s is not in whole milliseconds", p.TTL)
@@ -54,12 +43,12 @@ func check(p admin.WorkerPool, now time.Time) error {
 	return nil
 }
 
-// layout describes the numbers that are made with the worker IDs of a pool. Different numbers have
-// different texts.
-func layout(p admin.WorkerPool) string {
-	return fmt.Sprintf("epoch=%s unit=1ms time=%d sequence=%d machine=%d",
-		p.Epoch.UTC().Format(admin.TimeFormat), allBits-p.BitsSequence-p.BitsMachine, p.BitsSequence, p.BitsMachine)
+func bits(p admin.WorkerPool) machineid.Bits {
+	return machineid.Bits{Machine: p.BitsMachine, Sequence: p.BitsSequence}
 }
+
+// layout describes the numbers that are made with the worker IDs of a pool.
+func layout(p admin.WorkerPool) string { return bits(p).Layout(p.Epoch.UnixMilli()) }
 
 // documentOf returns the document of a pool.
 func documentOf(p admin.WorkerPool) persist.Document {

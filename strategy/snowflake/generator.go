@@ -81,7 +81,7 @@ func (g *generator) set(machine, lower, bound int64, floored bool) {
 	defer g.mu.Unlock()
 	if machine != g.machine || g.stopped != nil {
 		// skip the rest of the last time: another machine ID may make a lower number
-		g.used = 1 << g.layout.bitsSequence
+		g.used = 1 << g.layout.bits.Sequence
 	}
 	g.machine, g.lower, g.bound, g.floored, g.stopped, g.lastError = machine, lower, bound, floored, nil, nil
 }
@@ -129,7 +129,7 @@ func (g *generator) join() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if left := g.options.left.Load(); left >= g.last {
-		g.last, g.used = left, 1<<g.layout.bitsSequence
+		g.last, g.used = left, 1<<g.layout.bits.Sequence
 	}
 }
 
@@ -161,7 +161,7 @@ func (g *generator) takeLater(ctx context.Context, n int, seq *seqd.Sequence) er
 // than one time has gives others a turn after each. So few numbers do not wait for many; and only one
 // caller at a time needs many, so that each of them gets all of its numbers before the next one.
 func (g *generator) takeInTurn(ctx context.Context, n int, seq *seqd.Sequence) error {
-	if n > 1<<g.layout.bitsSequence {
+	if n > 1<<g.layout.bits.Sequence {
 		if err := enter(ctx, g.many); err != nil {
 			return err
 		}
@@ -211,7 +211,7 @@ func (g *generator) some(n int, seq *seqd.Sequence) (taken int, now time.Time, w
 	g.mu.Lock()
 	now = g.options.now()
 	ms := now.UnixMilli()
-	if ms == g.last && g.used < 1<<g.layout.bitsSequence-g.start || g.moved(ms) {
+	if ms == g.last && g.used < 1<<g.layout.bits.Sequence-g.start || g.moved(ms) {
 		if soon := time.Duration(g.lower+1-ms) * time.Millisecond; g.stopped == nil && soon > 0 && soon <= g.options.maxWait {
 			g.mu.Unlock()
 			return 0, now, soon, nil // the lease is about to begin
@@ -304,11 +304,11 @@ func (g *generator) takeAt(ms int64, n int, seq *seqd.Sequence) int {
 	if g.moved(ms) {
 		g.last, g.used, g.start = ms, 0, 0
 		if g.options.randomStart {
-			g.start = rand.Int64N(1 << (g.layout.bitsSequence - 1))
+			g.start = rand.Int64N(1 << (g.layout.bits.Sequence - 1))
 		}
 	}
-	count := min(int64(n), 1<<g.layout.bitsSequence-g.start-g.used)
-	stride := int64(1) << g.layout.bitsMachine
+	count := min(int64(n), 1<<g.layout.bits.Sequence-g.start-g.used)
+	stride := int64(1) << g.layout.bits.Machine
 	seq.Add(g.layout.first(ms, g.machine)+(g.start+g.used)*stride, int(count), stride)
 	g.used += count
 	if sabotage.Off(sabotage.SequenceOnce) {

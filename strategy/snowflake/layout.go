@@ -9,14 +9,15 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/literal"
+	"github.com/seqd/seqd/strategy/snowflake/machineid"
 )
 
 // layout says how a number consists of time, sequence and machine ID, from the highest bit to the
 // lowest, as in sonyflake. The time is in ms since the epoch.
 type layout struct {
-	flake                               *sonyflake.Sonyflake
-	epoch                               int64 // in ms since the Unix epoch
-	bitsTime, bitsSequence, bitsMachine int
+	flake *sonyflake.Sonyflake
+	epoch int64 // in ms since the Unix epoch
+	bits  machineid.Bits
 }
 
 // wrong is a setting with an invalid value.
@@ -25,20 +26,8 @@ type wrong struct{ key, text string }
 // Error implements [error].
 func (w *wrong) Error() string { return w.key + ": " + w.text }
 
-// Limits of the bits of a layout. sonyflake refuses fewer than 32 bits of time, which last for 50
-// days.
-const (
-	allBits     = 63
-	leastTime   = 32
-	mostMachine = 16
-	// mostMillis is the latest time, in ms since the Unix epoch, that fits into 64 bits of
-	// nanoseconds.
-	mostMillis = math.MaxInt64 / 1_000_000
-)
-
-// plausible is before all times that a clock which is right can show. Machines begin with an
-// earlier one, until somebody has told them the time: that is no mistake in the settings.
-var plausible = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+// mostMillis is the latest time, in ms since the Unix epoch, that fits into 64 bits of nanoseconds.
+const mostMillis = math.MaxInt64 / 1_000_000
 
 // layoutProblems returns what is wrong with the layout in settings, and its epoch.
 func layoutProblems(s *Settings) (epoch time.Time, list []*wrong) {
@@ -55,13 +44,9 @@ func layoutProblems(s *Settings) (epoch time.Time, list []*wrong) {
 		check(false, "epoch", "%s is outside 1970 to 2262", s.Epoch)
 	default:
 		check(epoch.Nanosecond()%int(time.Millisecond) == 0, "epoch", "%s is not a whole millisecond", s.Epoch)
-		now := time.Now()
-		check(epoch.Before(now) || now.Before(plausible), "epoch", "%s is in the future", s.Epoch)
+		check(!machineid.Future(epoch, time.Now()), "epoch", "%s is in the future", s.Epoch)
 	}
-	check(s.BitsMachine >= 1 && s.BitsMachine <= mostMachine, "bitsMachine", "%d is outside 1 to %d", s.BitsMachine, mostMachine)
-	most := allBits - leastTime - min(max(s.BitsMachine, 1), mostMachine)
-	check(s.BitsSequence >= 1 && s.BitsSequence <= most, "bitsSequence",
-		"%d is outside 1 to %d: machine ID and sequence must leave the time %d of %d bits", s.BitsSequence, most, leastTime, allBits)
+	s.bits().Check(check)
 	return epoch, list
 }
 
@@ -71,9 +56,7 @@ func newLayout(s *Settings) (*layout, *wrong) {
 	if len(list) > 0 {
 		return nil, list[0]
 	}
-	l := &layout{
-		epoch: epoch.UnixMilli(), bitsSequence: s.BitsSequence, bitsMachine: s.BitsMachine, bitsTime: allBits - s.BitsSequence - s.BitsMachine,
-	}
+	l := &layout{epoch: epoch.UnixMilli(), bits: s.bits()}
 	start := epoch
 	if !start.Before(time.Now()) { // sonyflake refuses it, although it only has to read numbers
 		start = time.UnixMilli(1)
@@ -89,15 +72,17 @@ func newLayout(s *Settings) (*layout, *wrong) {
 	return l, nil
 }
 
-// text describes the layout. Different layouts have different texts.
-func (l *layout) text() string {
-	return fmt.Sprintf("epoch=%s unit=1ms time=%d sequence=%d machine=%d",
-		time.UnixMilli(l.epoch).UTC().Format("2006-01-02T15:04:05.999Z"), l.bitsTime, l.bitsSequence, l.bitsMachine)
+// bits returns the bits in settings.
+func (s *Settings) bits() machineid.Bits {
+	return machineid.Bits{Machine: s.BitsMachine, Sequence: s.BitsSequence}
 }
+
+// text describes the layout. Different layouts have different texts.
+func (l *layout) text() string { return l.bits.Layout(l.epoch) }
 
 // last returns the last time of the layout, in ms since the Unix epoch.
 func (l *layout) last() int64 {
-	return min(l.epoch+1<<l.bitsTime-1, mostMillis)
+	return min(l.epoch+1<<l.bits.Time()-1, mostMillis)
 }
 
 // overflow returns when the layout runs out of times.
@@ -106,7 +91,7 @@ func (l *layout) overflow() time.Time { return time.UnixMilli(l.last() + 1).UTC(
 // first returns the number of a time, in ms since the Unix epoch, a machine ID and the sequence 0.
 // The arguments must be in range.
 func (l *layout) first(ms, machine int64) int64 {
-	return (ms-l.epoch)<<(l.bitsSequence+l.bitsMachine) | machine
+	return (ms-l.epoch)<<(l.bits.Sequence+l.bits.Machine) | machine
 }
 
 // parse returns what a number says.

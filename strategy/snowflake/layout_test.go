@@ -9,6 +9,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/must"
+	"github.com/seqd/seqd/strategy/snowflake/machineid"
 )
 
 func TestLayoutsThatCannotBe(t *testing.T) {
@@ -87,11 +88,11 @@ func TestGoodSettings(t *testing.T) {
 func TestNumbersAreSonyflakes(t *testing.T) {
 	for range 10_000 {
 		bitsMachine := 1 + rand.IntN(16)
-		l := testLayout(t, bitsMachine, 1+rand.IntN(allBits-leastTime-bitsMachine))
+		l := testLayout(t, bitsMachine, 1+rand.IntN(machineid.AllBits-machineid.LeastTime-bitsMachine))
 		ms := l.epoch + 1 + rand.Int64N(l.last()-l.epoch)
-		machine, sequence := rand.Int64N(1<<l.bitsMachine), rand.Int64N(1<<l.bitsSequence)
+		machine, sequence := rand.Int64N(1<<l.bits.Machine), rand.Int64N(1<<l.bits.Sequence)
 		want := must.Get(l.flake.Compose(time.UnixMilli(ms), int(sequence), int(machine)))(t)
-		got := l.first(ms, machine) + sequence<<l.bitsMachine
+		got := l.first(ms, machine) + sequence<<l.bits.Machine
 		if got != want {
 			t.Fatalf("%s at %d: %d, sonyflake says %d", l.text(), ms, got, want)
 		}
@@ -162,7 +163,7 @@ func FuzzDecompose(f *testing.F) {
 	f.Add(int64(1<<63 - 1))
 	f.Fuzz(func(t *testing.T, number int64) {
 		when, machine, sequence, err := l.decompose(number)
-		if err == nil && l.first(when.UnixMilli(), machine)+sequence<<l.bitsMachine != number {
+		if err == nil && l.first(when.UnixMilli(), machine)+sequence<<l.bits.Machine != number {
 			t.Errorf("%d is read as %v, %d, %d", number, when, machine, sequence)
 		}
 	})

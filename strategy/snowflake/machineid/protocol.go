@@ -1,8 +1,8 @@
 // Package machineid is the protocol by which nodes lease machine IDs. Its functions only decide:
 // they read no clock and do no I/O. They get what was seen in the registry, and return a change
 // that is made by compare-and-set: only if everything they saw is still the same. All times are in
-// ms since the Unix epoch. The holder of package snowflake is the shell that executes what they
-// decide.
+// ms since the Unix epoch. The holder of package snowflake, and package workers of the server, are
+// the shells that execute what they decide.
 //
 // Invariant U5: the intervals that are granted on one machine ID never overlap. A lease is the
 // interval (lower, until], and its holder makes numbers with times in it only. The slot of the
