@@ -150,6 +150,18 @@ func (fl *fleet) putBack(do func()) {
 	})
 }
 
+// putBackPast puts the store back to before one program renewed its lease, and another one leased a
+// worker ID. It returns both.
+func (fl *fleet) putBackPast() (renewed, lost *leaser) {
+	renewed = fl.leases("b", 1)[0]
+	fl.putBack(func() {
+		time.Sleep(time.Second)
+		renewed.renews("a", renewed.text(), "")
+		lost = fl.leases("a", 1)[0]
+	})
+	return renewed, lost
+}
+
 // both are the worlds of a schedule over a store that loses nothing, and over one that can.
 func both(name, was string, script Script) []schedule {
 	return []schedule{
@@ -356,13 +368,7 @@ var workerTemptations = slices.Concat([]schedule{
 }), both("put back, and restored", "Programs leased again what the older copy did not know.", func(w *World) {
 	fl := w.newFleet(ttl)
 	defer fl.end()
-	stays := fl.leases("b", 1)[0]
-	var lost *leaser
-	fl.putBack(func() {
-		time.Sleep(time.Second)
-		stays.renews("a", stays.text(), "")
-		lost = fl.leases("a", 1)[0]
-	})
+	_, lost := fl.putBackPast()
 	w.sayRestored(byHand())
 	fl.leases("c", 1)
 	lost.renews("a", lost.text(), "lease_lost")
@@ -374,12 +380,7 @@ var workerTemptations = slices.Concat([]schedule{
 }), both("put back, and noticed by a renewal", "A renewal that showed that the store was put back changed nothing, and programs leased what others held.", func(w *World) {
 	fl := w.newFleet(ttl)
 	defer fl.end()
-	stays := fl.leases("b", 1)[0]
-	fl.putBack(func() {
-		time.Sleep(time.Second)
-		stays.renews("a", stays.text(), "")
-		fl.leases("a", 1)
-	})
+	stays, _ := fl.putBackPast()
 	stays.renews("c", stays.newest(), w.ifLossy("lease_lost"))
 	fl.leases("c", 1)
 }), both("put back, and noticed by a lost lease", "A lease that the older copy did not know changed nothing.", func(w *World) {
@@ -392,12 +393,7 @@ var workerTemptations = slices.Concat([]schedule{
 }), both("put back, and noticed by a release", "A program released what it had used since the backup, and the next one leased it.", func(w *World) {
 	fl := w.newFleet(ttl)
 	defer fl.end()
-	released := fl.leases("b", 1)[0]
-	fl.putBack(func() {
-		time.Sleep(time.Second)
-		released.renews("a", released.text(), "")
-		fl.leases("a", 1)
-	})
+	released, _ := fl.putBackPast()
 	fl.release("c", released)
 	fl.leases("c", 2)
 }), both("put back to before the pool was made again", "The registry of a pool that was deleted when the backup was made got no floor.", func(w *World) {
