@@ -21,8 +21,6 @@ import (
 // checker finds out whether a changed definition may be stored.
 type checker struct {
 	decode  func(name string, text []byte) (seqd.BizType, error)
-	shared  bool // other nodes use the store too
-	lossy   bool // a failover of it can lose numbers
 	shapes  persist.Shapes
 	store   persist.Store
 	sources sources
@@ -95,7 +93,7 @@ func eachOutside(b seqd.BizType, f func(path, key, named string)) {
 // is the shape that was forced, "" for none.
 func (c *checker) shape(ctx context.Context, b seqd.BizType, revision int64, before string, change admin.Change) (forced string, now bool, err error) {
 	makes := maker(b)
-	if makes != "" && c.shared {
+	if makes != "" && c.store.Shared() {
 		return "", false, seqd.Errorf(seqd.CodeConflict, "the plugin %s would have to make a new key, "+
 			"and every node another one: put the file of the key on every node first", makes)
 	}
@@ -163,7 +161,7 @@ func (c *checker) unsettled(ctx context.Context, name string, said stored) (bool
 // strategy, which keeps answers with its counters: a repeated request would get a number of each.
 func (c *checker) settled(ctx context.Context, b seqd.BizType, revision int64, shape string) error {
 	before, _, _ := strings.Cut(shape, " ")
-	if !c.shared || before == "" || !handsOver(before) && !handsOver(b.Strategy) || sameOwn(b, shape) {
+	if !c.store.Shared() || before == "" || !handsOver(before) && !handsOver(b.Strategy) || sameOwn(b, shape) {
 		return nil
 	}
 	wait := settleTime - c.stoppedFor(b.Name, revision)
@@ -250,7 +248,7 @@ func (c *checker) lowered(ctx context.Context, b seqd.BizType, before stored, ch
 	case later:
 		return seqd.Errorf(seqd.CodeConflict, "start: counters of %s that have not begun would begin at %d, no longer at %d, and could repeat numbers "+
 			"that another system has issued: say start again, or add force=true where you know that none repeats", b.Name, is.First, was.First)
-	case c.lossy && is.LeastGap != 0 && is.LeastGap < was.LeastGap:
+	case c.store.Lossy() && is.LeastGap != 0 && is.LeastGap < was.LeastGap:
 		return seqd.Errorf(seqd.CodeConflict, "restoreGap: after a failover of the store %s would skip at least %d numbers, no longer %d. Numbers could "+
 			"repeat if a failover loses what a node with the larger gap has just issued: keep it, or add force=true if the store "+
 			"has not failed over in the last minutes and is not about to", b.Name, is.LeastGap, was.LeastGap)

@@ -48,7 +48,7 @@ func (c *Catalogue) Editor() *Editor {
 		cfg: c.cfg, records: c.records, feed: c.seeder.feed, catalogue: c, log: c.log, sources: c.sources,
 		examples: examples{decode: c.builder.decode, now: c.builder.env.Now},
 		check: &checker{
-			decode: c.builder.decode, shared: store.Shared(), lossy: store.Lossy(), shapes: c.builder.shapes.onRecord, store: store,
+			decode: c.builder.decode, shapes: c.builder.shapes.onRecord, store: store,
 			sources: c.sources, now: c.records.now, stoppedFor: c.states.stoppedFor,
 		},
 	}
