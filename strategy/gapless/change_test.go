@@ -175,7 +175,7 @@ func TestFirstWriteAfterTheHandover(t *testing.T) {
 				if what == "passed" { // a range that came late
 					must.Get(s.Counters().Allocate(t.Context(), persist.Request{BizTag: counter, Floor: 105}))(t)
 				}
-				s.first = map[string]func(){first + counter: func() { time.Sleep(time.Hour) }}
+				s.before(first+counter, func() { time.Sleep(time.Hour) })
 				o := seqd.Order{Count: 10, Once: "order-1", Caller: seqd.Caller{Owner: "app"}}
 				go func() { _, _, _ = order(held, key, o) }()
 				synctest.Wait()

@@ -77,6 +77,13 @@ func (b *breaking) mend() {
 	b.fails, b.down = 0, ""
 }
 
+// before calls do once before the next operation of that name.
+func (b *breaking) before(operation string, do func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.first = map[string]func(){operation: do}
+}
+
 // away lets all operations of a kind fail, all if kind is "*", and none if it is "".
 func (b *breaking) away(kind string) {
 	b.mu.Lock()

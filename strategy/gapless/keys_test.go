@@ -47,7 +47,7 @@ func TestPlaceIsLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, false, keyed)
 		node := s.begun(true)
-		s.first = map[string]func(){"allocate invoice/": func() { time.Sleep(time.Minute) }}
+		s.before("allocate invoice/", func() { time.Sleep(time.Minute) })
 		go func() { _, _, _ = order(node, "k1", seqd.Order{Count: 1}) }()
 		synctest.Wait()
 		began := time.Now()
@@ -72,10 +72,10 @@ func TestPlaceOfACounterThatIsClosedDuringAWrite(t *testing.T) {
 		_, _, err := order(node, "k1", seqd.Order{Count: 1})
 		must.Do(t, err)
 		time.Sleep(5 * time.Minute) // the count after the first key has ended
-		s.first = map[string]func(){"create ledger/invoice/k2": func() {
+		s.before("create ledger/invoice/k2", func() {
 			time.Sleep(time.Hour)
 			s.away("create")
-		}}
+		})
 		_, _, err = order(node, "k2", seqd.Order{Count: 1})
 		must.Code(t, err, seqd.CodeTimeout)
 		time.Sleep(5 * time.Minute)
@@ -96,14 +96,14 @@ func TestNotFirst(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newScene(t, true, nil)
-			s.breaking.first = map[string]func(){"create ledger/invoice": func() { first(s) }}
+			s.before("create ledger/invoice", func() { first(s) })
 			must.Code(t, s.node().Init(t.Context(), true), code)
 		})
 	}
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, false, nil)
 		s.filled()
-		s.first = map[string]func(){"create invoice": func() { s.counter(5) }}
+		s.before("create invoice", func() { s.counter(5) })
 		must.Do(t, s.handOver())
 		must.Equal(t, must.Get(s.Store.Counters().Read(t.Context(), "invoice"))(t).Max, 10, "the counter is at")
 	})

@@ -281,7 +281,7 @@ func TestDriverPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, false, nil)
 		node := s.begun(true)
-		s.first = map[string]func(){"update ledger/invoice": func() { panic("a bug") }}
+		s.before("update ledger/invoice", func() { panic("a bug") })
 		for _, want := range []string{"[[1 1]] of , again false", "[[2 2]] of , again false"} {
 			if text, _, err := order(node, "", seqd.Order{Count: 1}); err != nil || text != want {
 				t.Errorf("%s, %v, want %s", text, err, want)

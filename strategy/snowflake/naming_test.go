@@ -408,6 +408,7 @@ func reservationInAFormerRegistry(t *testing.T, runs bool) {
 	if !runs {
 		crash(s)
 	}
+	synctest.Wait() // a renewal of this very moment has ended
 	m := s.held().registry.Member
 	operator := &naming{documents: documents, slots: present, registry: s.held().registry.name, place: "db 1", now: time.Now, used: new(atomic.Pointer[string])}
 	must.Get(restore(t.Context(), &m, operator, store.Slots()))(t)
