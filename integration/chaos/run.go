@@ -288,6 +288,7 @@ func (l *laboratory) awaitRecovery(ctx context.Context) {
 	if err := l.awaitReady(ctx); err != nil && ctx.Err() == nil {
 		l.Journal.Find("after the last fault: %v", err)
 	}
+	l.AwaitWorkers(ctx, patience)
 	l.Journal.Say("all faults have ended; all nodes ready %v later", time.Since(began).Round(10*time.Millisecond))
 }
 

@@ -79,7 +79,7 @@ var All = []Sabotage{
 	{
 		Name:   "no-lease-begin",
 		Lacks:  "U5: the times of a lease are above all that was granted on the machine ID before, and above the floor",
-		Caught: "machine ID or duplicate, when a process ends and the next one with its machine ID has a clock that is behind; rare",
+		Caught: "worker ID, when a program gets the ID of another one; machine ID or duplicate, when a process ends and the next one with its machine ID has a clock that is behind; rare",
 		Rules:  []string{"lease-begin"},
 	},
 	{

@@ -120,6 +120,8 @@ type Report struct {
 	Issued     map[string]int64 `json:"issued,omitempty"` // numbers by biz type
 	// ByProtocol counts answers and numbers by protocol.
 	ByProtocol map[string]Served `json:"byProtocol,omitempty"`
+	// WorkerUses is how often programs made IDs with worker IDs that they had leased.
+	WorkerUses int `json:"workerUses,omitempty"`
 }
 
 // Skipped is how many numbers of a counter were not issued.
@@ -185,6 +187,7 @@ func (r *Report) String() string {
 	for _, name := range slices.Sorted(maps.Keys(r.ByProtocol)) {
 		fmt.Fprintf(&b, "by %s: %d numbers in %d answers\n", cmp.Or(name, "http"), r.ByProtocol[name].Numbers, r.ByProtocol[name].Answers)
 	}
+	fmt.Fprintf(&b, "worker IDs: programs used theirs %d times\n", r.WorkerUses)
 	fmt.Fprintf(&b, "order over nodes: suspended for %d of %d answers of strict biz types", r.Suspended, r.Ordered)
 	for _, reason := range []string{onTheirOwn, goneOnTheirOwn, twoPrimaries, twoServers, otherOrdering} {
 		fmt.Fprintf(&b, ", %d because of %s", r.SuspendedBy[reason], reason)

@@ -10,6 +10,7 @@ import (
 
 // checkWorkers requires that no time of a worker ID is used under two leases (DESIGN §4, W1).
 func (h *evidence) checkWorkers(r *Report) {
+	r.WorkerUses = len(h.uses)
 	slices.SortStableFunc(h.uses, func(a, b record.Use) int {
 		return cmp.Or(cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Worker, b.Worker), cmp.Compare(a.First, b.First))
 	})

@@ -33,7 +33,7 @@ func main() {
 	}
 }
 
-// run serves, or does what `seqd restored`, `seqd raise` and `seqd failover --confirm` do.
+// run serves, or does what `seqd restored`, `seqd raise --yes` and `seqd failover --confirm` do.
 func run(ctx context.Context, args, env []string, out, errs io.Writer) error {
 	cfg, err := config.Load(config.Sources{Env: env})
 	if err != nil {
@@ -42,13 +42,13 @@ func run(ctx context.Context, args, env []string, out, errs io.Writer) error {
 	switch {
 	case len(args) == 1 && args[0] == "restored":
 		return ops.Restored(ctx, cfg, func(bizType, done string) { fmt.Fprintf(out, "%s: %s\n", bizType, done) })
-	case len(args) == 3 && args[0] == "raise":
+	case len(args) == 4 && args[0] == "raise" && args[3] == "--yes":
 		return raise(ctx, cfg, args[1], args[2], out)
 	case len(args) == 2 && args[0] == "failover" && args[1] == "--confirm":
 		_, err := ops.Failover(ctx, cfg, true, out)
 		return err
 	case len(args) > 0:
-		return errors.New("the only commands are restored, raise BIZTYPE NUMBER and failover --confirm")
+		return errors.New("the only commands are restored, raise BIZTYPE NUMBER --yes and failover --confirm")
 	}
 	now, err := clock(os.Getenv("SEQD_TEST_CLOCK"))
 	if err != nil {
@@ -57,13 +57,13 @@ func run(ctx context.Context, args, env []string, out, errs io.Writer) error {
 	return server.Run(ctx, cfg, server.WithLogger(logging.New(logging.Options(cfg.Log), errs)), server.WithClock(now))
 }
 
-// raise does what `seqd raise` does.
+// raise does what `seqd raise --yes` does, also beside nodes.
 func raise(ctx context.Context, cfg *config.Config, bizType, text string, out io.Writer) error {
 	number, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
 		return err
 	}
-	raised, err := ops.Raise(ctx, cfg, bizType, number, ops.How{})
+	raised, err := ops.Raise(ctx, cfg, bizType, number, ops.How{Sure: true, Beside: true})
 	if err == nil {
 		fmt.Fprintf(out, "%s: %s\n", bizType, raised)
 	}

@@ -64,7 +64,7 @@ type Loops struct {
 }
 
 // Usual are the loops of the fault laboratory.
-var Usual = Loops{Mixed: 16, Hammer: 3, Burst: 1, Admin: 1, RESP: 4, DropIn: 2, Books: 10, Audit: 1}
+var Usual = Loops{Mixed: 16, Hammer: 3, Burst: 1, Admin: 1, RESP: 4, DropIn: 2, Books: 10, Audit: 1, Programs: 6}
 
 const (
 	burstSize = 40

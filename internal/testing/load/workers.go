@@ -223,3 +223,24 @@ func (p *Program) late(ctx context.Context, r *rand.Rand, n Node) {
 		p.Release(ctx, n, l, text, r.IntN(2) == 0 && text == l.Texts[len(l.Texts)-1])
 	}
 }
+
+// AwaitWorkers waits until a program with a clock that is right can make IDs with a worker ID of each
+// pool, and reports a finding if none can within patience.
+func (l *Load) AwaitWorkers(ctx context.Context, patience time.Duration) {
+	for _, pool := range Pools {
+		p, end := l.Program(pool, "the last one"), time.Now().Add(patience)
+		for i := 0; !p.Use() && ctx.Err() == nil; i++ {
+			n := l.Nodes[i%len(l.Nodes)]
+			if p.Held == nil || time.Now().UnixMilli() > p.Held.Until {
+				p.Lease(ctx, n, 5*time.Second)
+			} else if p.Renew(ctx, n, p.Held, p.Held.Texts[len(p.Held.Texts)-1]) == "lease_lost" {
+				p.Held = nil
+			}
+			if time.Now().After(end) {
+				l.Journal.Find("a program cannot make IDs with worker IDs of %s", pool)
+				break
+			}
+			Rest(ctx, 500*time.Millisecond)
+		}
+	}
+}

@@ -33,23 +33,3 @@ func (w *World) setPool(f *fault, pool, method, query, body string) {
 	}
 	w.journal.Find("nobody did %s of the pool %s", method, pool)
 }
-
-// awaitWorkers waits until a program with a clock that is right can make IDs with a worker ID of each
-// pool, and reports a finding if it cannot in time.
-func (w *World) awaitWorkers() {
-	for _, pool := range load.Pools {
-		p, end := w.load.Program(pool, "the last one"), time.Now().Add(settle)
-		for i := 0; !p.Use(); i++ {
-			if p.Held == nil || time.Now().UnixMilli() > p.Held.Until {
-				p.Lease(context.Background(), w.load.Nodes[i%len(w.load.Nodes)], 5*time.Second)
-			} else if renewed := p.Renew(context.Background(), w.load.Nodes[i%len(w.load.Nodes)], p.Held, p.Held.Texts[len(p.Held.Texts)-1]); renewed == "lease_lost" {
-				p.Held = nil
-			}
-			if time.Now().After(end) {
-				w.journal.Find("a program cannot make IDs with worker IDs of %s", pool)
-				break
-			}
-			time.Sleep(500 * time.Millisecond)
-		}
-	}
-}

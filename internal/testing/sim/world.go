@@ -371,7 +371,7 @@ func (w *World) improvise(ctx context.Context) {
 	w.lookAfterRegistry()
 	w.awaitReady("after the last fault")
 	if w.load.Loops.Programs > 0 && !w.options.Bolt { // whose clock is that of the registry, and jumps
-		w.awaitWorkers()
+		w.load.AwaitWorkers(context.Background(), settle)
 	}
 	time.Sleep(time.Until(w.journal.Began.Add(w.options.Length + quiet)))
 	time.Sleep(20 * time.Second) // everything is issued once more
