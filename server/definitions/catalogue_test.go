@@ -482,6 +482,26 @@ func TestLowerGap(t *testing.T) {
 	}
 }
 
+// Who forces a change for one reason learns of the others: before from the refusal, and afterwards
+// from a warning.
+func TestForcedForTwoReasons(t *testing.T) {
+	c := newNode(t, newFaulty(true))
+	c.mustPut(t, "order", `{"start":700000}`, always)
+	c.mustIssue(t, "order")
+	const next = `{"keyed":true,"start":5}`
+	_, _, err := c.Put(t.Context(), "order", []byte(next), always)
+	must.Code(t, err, seqd.CodeConflict)
+	for _, part := range []string{"another shape", "and start: counters of order that have not begun would begin at 5"} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("%v: want %q", err, part)
+		}
+	}
+	changed, _, err := c.Put(t.Context(), "order", []byte(next), forced())
+	if err != nil || !strings.Contains(fmt.Sprint(changed.Warnings), "this was forced: counters of order") {
+		t.Errorf("%+v, %v", changed, err)
+	}
+}
+
 // A start above what was issued and below what nodes have in hand moves numbers up, so no answer
 // may say that it has no effect.
 func TestStartWithinWhatNodesHave(t *testing.T) {

@@ -46,14 +46,27 @@ func (c *checker) definition(ctx context.Context, name string, revision int64, b
 	if err != nil {
 		return nil, "", false, err
 	}
-	if err := c.lowered(ctx, b, before, change); err != nil {
+	lowered, err := c.lowered(ctx, b, before)
+	if err != nil {
 		return nil, "", false, err
 	}
 	if key := c.unread(name, b, before); key != "" && change.DryRun {
 		warnings = append(warnings, seqd.Problem{Key: key, Text: "a dry run does not read what the biz type does not use yet: " +
 			"it tells neither whether the key fits the IDs that were issued nor what IDs look like"})
-	} else if shape, reshaped, err = c.shape(ctx, b, revision, before.Shape, change); err != nil {
+	} else {
+		shape, reshaped, err = c.shape(ctx, b, revision, before.Shape, change)
+	}
+	switch {
+	case lowered.Key != "" && !change.Force && seqd.CodeOf(err) == seqd.CodeConflict: // who forces one of them forces both
+		both := *seqd.AsError(err)
+		both.Detail += fmt.Sprintf("; and %s: %s", lowered.Key, lowered.Text)
+		return nil, "", false, &both
+	case err != nil:
 		return nil, "", false, err
+	case lowered.Key != "" && !change.Force:
+		return nil, "", false, seqd.Errorf(seqd.CodeConflict, "%s: %s", lowered.Key, lowered.Text)
+	case lowered.Key != "":
+		warnings = append(warnings, seqd.Problem{Key: lowered.Key, Text: "this was forced: " + lowered.Text})
 	}
 	if start := keyOf(said.Definition, "start"); start != nil && (before.Deleted || !bytes.Equal(start, keyOf(before.Definition, "start"))) {
 		var more []seqd.Problem
@@ -226,34 +239,33 @@ func keyOf(text []byte, name string) json.RawMessage {
 	return nil
 }
 
-// lowered refuses what repeats numbers if it is lower than in the previous definition, unless it is
-// forced. Who leaves a setting out of a definition seldom means the default.
+// lowered returns what repeats numbers if it is lower than in the previous definition. Who leaves a setting out of a definition seldom means the default.
 //
 // Another system may have issued the numbers below the start of counters that are still to begin.
 // And a node that does not know the new gap yet, or did not a moment ago, continues by the former one
 // above a failover. If the next failover loses that, others issue the same numbers.
-func (c *checker) lowered(ctx context.Context, b seqd.BizType, before stored, change admin.Change) error {
+func (c *checker) lowered(ctx context.Context, b seqd.BizType, before stored) (seqd.Problem, error) {
 	old, err := c.decode(b.Name, before.Definition)
 	was, is := seqd.TraitsOf(old.Settings), seqd.TraitsOf(b.Settings)
-	if change.Force || err != nil {
-		return nil
+	if err != nil {
+		return seqd.Problem{}, nil // there is none, or it cannot be used
 	}
 	later := is.First != 0 && is.First < was.First
 	if later && !is.Keyed && is.Calendar.Reset == seqd.ResetNever {
 		if later, err = c.below(ctx, b.Name, was, before.Enabled); err != nil {
-			return err
+			return seqd.Problem{}, err
 		}
 	}
 	switch {
 	case later:
-		return seqd.Errorf(seqd.CodeConflict, "start: counters of %s that have not begun would begin at %d, no longer at %d, and could repeat numbers "+
-			"that another system has issued: say start again, or add force=true where you know that none repeats", b.Name, is.First, was.First)
+		return seqd.Problem{Key: "start", Text: fmt.Sprintf("counters of %s that have not begun would begin at %d, no longer at %d, and could repeat numbers "+
+			"that another system has issued: say start again, or add force=true where you know that none repeats", b.Name, is.First, was.First)}, nil
 	case c.store.Lossy() && is.LeastGap != 0 && is.LeastGap < was.LeastGap:
-		return seqd.Errorf(seqd.CodeConflict, "restoreGap: after a failover of the store %s would skip at least %d numbers, no longer %d. Numbers could "+
+		return seqd.Problem{Key: "restoreGap", Text: fmt.Sprintf("after a failover of the store %s would skip at least %d numbers, no longer %d. Numbers could "+
 			"repeat if a failover loses what a node with the larger gap has just issued: keep it, or add force=true if the store "+
-			"has not failed over in the last minutes and is not about to", b.Name, is.LeastGap, was.LeastGap)
+			"has not failed over in the last minutes and is not about to", b.Name, is.LeastGap, was.LeastGap)}, nil
 	}
-	return nil
+	return seqd.Problem{}, nil
 }
 
 // below reports whether the only counter of a biz type may not have reached its start yet. It is moved
