@@ -149,17 +149,17 @@ func (w *Workers) SetPool(ctx context.Context, name string, edit func(*admin.Wor
 				return p, err
 			}
 		}
+		// Before the definition, so that no failover keeps that and loses how far its leases reach. And the
+		// floor of a new registry counts from now, and not from the first lease.
+		if _, err := w.prepared(ctx, name, w.member(p, "")); err != nil {
+			return p, err
+		}
 		err = persist.Put(ctx, w.opts.Documents, documentOf(p))
 		if persist.Overtaken(err) || errors.Is(err, persist.ErrNotFound) {
 			continue
 		}
 		if err != nil {
 			return p, failure(err)
-		}
-		if p.Revision == 1 {
-			// The floor of a new registry counts from now, and not from the first lease, which tries again
-			// if this fails.
-			_, _ = w.prepared(ctx, name, w.member(p, ""))
 		}
 		return w.Pool(ctx, name)
 	}
