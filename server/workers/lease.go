@@ -132,6 +132,9 @@ func (w *Workers) lease(ctx context.Context, pool, instance string) (admin.Worke
 		if err != nil {
 			return admin.WorkerLease{}, err
 		}
+		if max(t.Now, l.Lower) >= last(p) {
+			return admin.WorkerLease{}, seqd.Errorf(seqd.CodeExhausted, "the times of the pool %s ended at %s: make a pool with another name and a later epoch", p.Name, admin.Time(last(p)))
+		}
 		switch made, err := w.opts.Slots.Swap(ctx, registry(p.Name), swap); {
 		case err != nil:
 			return admin.WorkerLease{}, failure(err)
@@ -278,11 +281,12 @@ func lost(err error) error {
 	return &seqd.Error{Code: seqd.CodeLeaseLost, Detail: "the lease has ended: stop making numbers with it, and lease a worker ID anew", Err: err}
 }
 
-// granted returns a lease that is on record.
+// granted returns a lease that is on record. It ends with the times of the pool: later ones do not fit
+// into a number, and would repeat earlier ones.
 func (w *Workers) granted(ctx context.Context, p admin.WorkerPool, l grant) (admin.WorkerLease, error) {
 	text, err := w.seal(ctx, p.Name, l)
 	return admin.WorkerLease{
-		WorkerPool: p, ID: l.ID, Lease: text, After: time.UnixMilli(l.Lower).UTC(), Until: time.UnixMilli(l.Until).UTC(),
+		WorkerPool: p, ID: l.ID, Lease: text, After: time.UnixMilli(l.Lower).UTC(), Until: time.UnixMilli(min(l.Until, last(p))).UTC(),
 	}, err
 }
 

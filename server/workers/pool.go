@@ -37,6 +37,10 @@ func check(p admin.WorkerPool, now time.Time) error {
 	problems.Check(p.Epoch.Nanosecond()%int(time.Millisecond) == 0, "epoch", "%s is not a whole millisecond", p.Epoch.Format(time.RFC3339Nano))
 	problems.Add("ttl", literal.Within(p.TTL, leastTTL, mostTTL))
 	problems.Check(p.TTL%time.Millisecond == 0, "ttl", "%s is not in whole milliseconds", p.TTL)
+	if len(problems) == 0 { // otherwise there may be no last time
+		problems.Check(now.UnixMilli() < last(p), "epoch", "the numbers ended at %s, because the time has %d bits: take a later epoch, or fewer bits of machine ID and sequence",
+			admin.Time(last(p)), bits(p).Time())
+	}
 	for _, problem := range problems {
 		return seqd.Errorf(seqd.CodeInvalidRequest, "%s: %s", problem.Key, problem.Text)
 	}
@@ -46,6 +50,9 @@ func check(p admin.WorkerPool, now time.Time) error {
 func bits(p admin.WorkerPool) machineid.Bits {
 	return machineid.Bits{Machine: p.BitsMachine, Sequence: p.BitsSequence}
 }
+
+// last returns the last time, in ms since the Unix epoch, that fits into a number.
+func last(p admin.WorkerPool) int64 { return p.Epoch.UnixMilli() + 1<<bits(p).Time() - 1 }
 
 // layout describes the numbers that are made with the worker IDs of a pool.
 func layout(p admin.WorkerPool) string { return bits(p).Layout(p.Epoch.UnixMilli()) }

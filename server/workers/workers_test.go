@@ -227,6 +227,32 @@ func TestStandby(t *testing.T) {
 	})
 }
 
+// No lease reaches beyond the times that fit into a number, because later ones repeat earlier numbers.
+func TestTimesEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := node(memory.New(time.Now), 0)
+		end := time.Now().Add(20 * time.Second)
+		set := func(name string, end time.Time) error {
+			return must.Err(w.SetPool(t.Context(), name, func(p *admin.WorkerPool) error {
+				p.BitsMachine, p.BitsSequence, p.TTL, p.Epoch = 16, 15, 10*time.Second, end.Add(time.Millisecond-1<<32*time.Millisecond)
+				return nil
+			}))
+		}
+		must.Do(t, set("shop", end))
+		l := must.Get(w.Lease(t.Context(), "shop", "one", 0))(t)
+		for range 5 {
+			time.Sleep(4 * time.Second)
+			l = must.Get(w.Renew(t.Context(), "shop", l.Lease))(t)
+			if l.Until.After(end) {
+				t.Errorf("a lease ends at %v, and the numbers at %v", l.Until, end)
+			}
+		}
+		must.Equal(t, end.UnixMilli(), l.Until.UnixMilli(), "it uses all of the times")
+		wants(t, must.Err(w.Lease(t.Context(), "shop", "two", 0)), seqd.CodeExhausted, "later epoch")
+		wants(t, set("late", time.Now()), seqd.CodeInvalidRequest, "32 bits", "later epoch")
+	})
+}
+
 // The definition of a pool changes, but not what numbers its worker IDs were leased for.
 func TestPools(t *testing.T) {
 	w := node(memory.New(time.Now), 0)
