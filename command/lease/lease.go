@@ -252,7 +252,7 @@ func (r *runner) exit(ctx context.Context) error {
 	if r.ending {
 		return exitLost
 	}
-	last := r.now()
+	last := r.passed(r.now())
 	if last.Before(r.lease.After) {
 		last = r.lease.After
 	}

@@ -189,6 +189,19 @@ func TestRun(t *testing.T) {
 	must.Equal(t, r.errs.String(), "")
 }
 
+// A command may have used what the clock showed before it was set back: the next holder of the worker
+// ID begins above that.
+func TestRunSetBack(t *testing.T) {
+	r := runScript(t, `trap 'exit 0' HUP; echo up; while :; do sleep 0.01; done`)
+	r.until(61*time.Second, "up\n")
+	r.ms.Add(30 * time.Minute.Milliseconds())
+	await.True(t, "the renewal", func() bool { return r.last() == "POST /workers/shop/x" })
+	r.ms.Add(-20 * time.Minute.Milliseconds())
+	r.signals <- syscall.SIGHUP
+	must.Do(t, <-r.ended)
+	must.Equal(t, r.last(), `DELETE /workers/shop/x {"last":"2026-11-30T12:31:01.000Z"}`)
+}
+
 // A command that has not begun is not begun any more once seqd is to end, or the lease is lost.
 func TestRunNeverBegins(t *testing.T) {
 	r := runScript(t, `echo no`)

@@ -18,6 +18,8 @@ type tenure struct {
 	due      time.Time // when the next renewal is
 	err      error     // of the last renewal; nil if it succeeded
 	lost     bool      // the service says that the lease has ended
+	looked   time.Time // when the clock was looked at
+	latest   time.Time // what it can have shown so far
 
 	started, renewing, ending, killed bool
 }
@@ -52,11 +54,23 @@ func (t *tenure) renewed(l *client.WorkerLease, err error, now time.Time) {
 	t.lost = errors.Is(err, client.ErrLeaseLost)
 }
 
+// passed returns the latest time that the clock can have shown until now. That is later than now if
+// the clock was set back, and the command may have used it.
+func (t *tenure) passed(now time.Time) time.Time {
+	t.latest = t.latest.Add(max(0, now.Sub(t.looked))) // by the clock that nobody sets
+	if wall := now.Round(0); wall.After(t.latest) {
+		t.latest = wall
+	}
+	t.looked = now
+	return t.latest
+}
+
 // next returns what is to be done now, or how long there is nothing to be done.
 //
 // A command has the last third of a lease to end by itself, without the very last part, in which
 // nothing of it must be left.
 func (t *tenure) next(now time.Time) (act, time.Duration) {
+	t.passed(now)
 	ttl := t.lease.TTL
 	// the first is by the clock of IDs, the second by one that nobody sets
 	left := min(t.lease.Until.Sub(now), t.answered.Add(ttl).Sub(now))
