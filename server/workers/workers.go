@@ -143,17 +143,18 @@ func (w *Workers) SetPool(ctx context.Context, name string, edit func(*admin.Wor
 		if err != nil {
 			return p, err
 		}
-		p.Revision, p.Updated = p.Revision+1, time.UnixMilli(t.Now) // see reaches
-		if p.Revision == 1 {
+		if p.Revision++; p.Revision == 1 {
 			if err := w.create(ctx, p, t); err != nil {
 				return p, err
 			}
 		}
-		// Before the definition, so that no failover keeps that and loses how far its leases reach. And the
-		// floor of a new registry counts from now, and not from the first lease.
-		if _, err := w.prepared(ctx, name, w.member(p, "")); err != nil {
+		// Before the definition, and before the time that it gets (see reaches): no failover that loses
+		// leases of the definition loses how far they reach. And the floor of a new registry counts from
+		// now, and not from the first lease.
+		if t, err = w.prepared(ctx, name, w.member(p, "")); err != nil {
 			return p, err
 		}
+		p.Updated = time.UnixMilli(t.Now)
 		err = persist.Put(ctx, w.opts.Documents, documentOf(p))
 		if persist.Overtaken(err) || errors.Is(err, persist.ErrNotFound) {
 			continue

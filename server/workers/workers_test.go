@@ -370,27 +370,52 @@ func randomPrograms(t *testing.T, seed uint64) {
 	}
 }
 
-// A failover loses the first leases under a long ttl, which nothing had used before, and then the ttl
-// is lowered before anybody leases. The floor covers what was lost all the same: the registry knows
-// of a ttl as soon as the definition has it.
+// A failover loses leases under a long ttl, which nothing had used before, and then the ttl is lowered
+// before anybody leases. The floor covers what was lost all the same: the registry knows of a ttl
+// before the definition has it, also if the node that changes the definition was suspended meanwhile.
 func TestLostReach(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := storesim.New(storesim.Options{Mode: storesim.Lossy})
-		defer c.Close()
-		w := node(must.Get(c.View(nil).Open(t.Context(), storesim.Client{Now: time.Now, Timeout: time.Second}))(t), 0)
-		settled(t, w, "shop", 1, 10*time.Second)
-		pool(t, w, "shop", 1, time.Hour)
-		time.Sleep(3 * time.Minute) // no failover loses the definition any more
-		c.SetLag(100)
-		lost := []admin.WorkerLease{must.Get(w.Lease(t.Context(), "shop", "a", 0))(t), must.Get(w.Lease(t.Context(), "shop", "b", 0))(t)}
-		c.Failover(false)
-		c.SetLag(0)
-		time.Sleep(time.Second)
-		pool(t, w, "shop", 1, time.Second)
-		for _, l := range lost {
-			if next := must.Get(w.Lease(t.Context(), "shop", "next", 0))(t); next.After.Before(l.Until) {
-				t.Errorf("a lease of worker ID %d begins at %v, and one that was lost ends at %v", next.ID, next.After, l.Until)
-			}
-		}
-	})
+	for _, suspended := range []bool{false, true} {
+		t.Run(fmt.Sprint("suspended ", suspended), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := storesim.New(storesim.Options{Mode: storesim.Lossy})
+				defer c.Close()
+				w := node(must.Get(c.View(nil).Open(t.Context(), storesim.Client{Now: time.Now, Timeout: time.Second}))(t), 0)
+				settled(t, w, "shop", 1, 10*time.Second)
+				slots := w.opts.Slots
+				later := func() { // no failover loses what was before
+					time.Sleep(3 * time.Minute)
+					c.SetLag(100)
+				}
+				if suspended {
+					w.opts.Slots = pausing{slots, later}
+				}
+				pool(t, w, "shop", 1, time.Hour)
+				w.opts.Slots = slots
+				if !suspended {
+					later()
+				}
+				lost := []admin.WorkerLease{must.Get(w.Lease(t.Context(), "shop", "a", 0))(t), must.Get(w.Lease(t.Context(), "shop", "b", 0))(t)}
+				c.Failover(false)
+				c.SetLag(0)
+				time.Sleep(time.Second)
+				pool(t, w, "shop", 1, time.Second)
+				for _, l := range lost {
+					if next := must.Get(w.Lease(t.Context(), "shop", "next", 0))(t); next.After.Before(l.Until) {
+						t.Errorf("a lease of worker ID %d begins at %v, and one that was lost ends at %v", next.ID, next.After, l.Until)
+					}
+				}
+			})
+		})
+	}
+}
+
+// pausing is a store of slots whose node is suspended before each change.
+type pausing struct {
+	persist.SlotStore
+	pause func()
+}
+
+func (p pausing) Swap(ctx context.Context, registry string, swap persist.SlotSwap) (bool, error) {
+	p.pause()
+	return p.SlotStore.Swap(ctx, registry, swap)
 }
