@@ -19,19 +19,20 @@ import (
 	"github.com/seqd/seqd/server/access"
 	"github.com/seqd/seqd/server/definitions"
 	"github.com/seqd/seqd/server/doctor"
+	"github.com/seqd/seqd/server/workers"
 )
 
 // A backup does not contain what the API changed after it: a token that was deleted is valid again,
 // a biz type issues with its former increment. The log of the nodes says what was changed. The
 // lines of the audit log in the store are no help: the store has lost the same ones.
 
-// audited is what the log says of the last change of a token or a biz type.
+// audited is what the log says of the last change of a token, a biz type or a pool of worker IDs.
 type audited struct {
 	at                       time.Time
 	method, path, target, by string
 	version                  int64
 	kind                     string    // of the document
-	made                     time.Time // when a token was created, zero if the log does not say
+	made                     time.Time // when a token or pool was created, zero if the log does not say
 	removed                  bool      // the document is gone since
 	forced                   []audited // the changes of a biz type that were forced, in the order of the logs
 }
@@ -40,8 +41,8 @@ type audited struct {
 // and none of the tokens.
 const revokedKind = "made"
 
-// changesIn reads the logs of nodes, and returns the last change of each token and biz type, and
-// how many there were. Lines of other kinds, or in another form than log.format makes, are left
+// changesIn reads the logs of nodes, and returns the last change of each token, biz type and
+// pool, and how many there were. Lines of other kinds, or in another form than log.format makes, are left
 // out.
 func changesIn(log io.Reader) (last map[string]audited, n int, err error) {
 	last = make(map[string]audited)
@@ -79,9 +80,15 @@ func changeIn(line string) (c audited, ok bool) {
 	c.at, _ = time.Parse(time.RFC3339, fields["time"])
 	c.method, c.path, c.target, c.by = fields["method"], fields["path"], fields["target"], fields["caller"]
 	c.kind = definitions.Kind
-	if strings.HasPrefix(c.path, "/tokens") {
+	switch {
+	case strings.HasPrefix(c.path, "/tokens"):
 		c.kind, c.removed = access.Kind, c.method == "DELETE" && c.path == "/tokens/"+c.target
 		if c.method == "POST" && c.path == "/tokens" {
+			c.made = c.at
+		}
+	case strings.HasPrefix(c.path, "/worker-pools"):
+		c.kind, c.removed = workers.Kind, c.method == "DELETE"
+		if status == 201 {
 			c.made = c.at
 		}
 	}
@@ -169,7 +176,7 @@ func lacking(log io.Reader, now time.Time) func(ctx context.Context, store persi
 			found = append(found, unforced...)
 		}
 		return append(found, doctor.Finding{
-			Level: doctor.OK, Subject: "changes", Found: fmt.Sprintf("%d changes of %d tokens and biz types are in the log, and the store lacks some of %d", n, len(last), lacks),
+			Level: doctor.OK, Subject: "changes", Found: fmt.Sprintf("%d changes of %d tokens, biz types and worker pools are in the log, and the store lacks some of %d", n, len(last), lacks),
 		}), nil
 	}
 }
@@ -191,8 +198,11 @@ func (c *audited) unrevoked(ctx context.Context, store persist.Store) (found []d
 }
 
 func (c *audited) subject() string {
-	if c.kind == access.Kind {
+	switch c.kind {
+	case access.Kind:
 		return "token " + c.target
+	case workers.Kind:
+		return "worker pool " + c.target
 	}
 	return c.target
 }

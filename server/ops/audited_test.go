@@ -17,6 +17,7 @@ import (
 	"github.com/seqd/seqd/server/admin"
 	"github.com/seqd/seqd/server/audit"
 	"github.com/seqd/seqd/server/definitions"
+	"github.com/seqd/seqd/server/workers"
 )
 
 // What the log says was changed, and a store that was restored lacks, is named.
@@ -24,10 +25,10 @@ func TestLacking(t *testing.T) {
 	store := memory.New(time.Now)
 	for key, revision := range map[string]int64{
 		"token shop": 1, "token till": 2, "token kept": 2, "token again": 1, "token two words": 1,
-		"definition order": 2, "definition old": 1, "definition same": 3,
+		"definition order": 2, "definition old": 1, "definition same": 3, "pool same": 2, "pool old": 1, "pool again": 3,
 	} {
 		kind, name, _ := strings.Cut(key, " ")
-		kind = map[string]string{"token": access.Kind, "definition": definitions.Kind}[kind]
+		kind = map[string]string{"token": access.Kind, "definition": definitions.Kind, "pool": workers.Kind}[kind]
 		doc := persist.Document{Kind: kind, Key: name, Body: "{}", Timestamp: 1}
 		for doc.Revision = 1; doc.Revision <= revision; doc.Revision++ {
 			err := store.Documents().Update(t.Context(), doc)
@@ -69,6 +70,10 @@ func TestLacking(t *testing.T) {
 		{Method: "PUT", Path: "/biz-types/same", Target: "same", Status: 412},
 		{Method: "PUT", Path: "/biz-types/same", Target: "same", Query: "dryRun=true", Status: 200, Version: 4},
 		{Method: "POST", Path: "/biz-types/same/voids", Target: "same", Status: 204},
+		{Method: "PATCH", Path: "/worker-pools/same", Target: "same", Status: 200, Version: 2}, // pools may be called as biz types are
+		{Method: "PUT", Path: "/worker-pools/order", Target: "order", Status: 201, Version: 1},
+		{Method: "DELETE", Path: "/worker-pools/old", Query: "force=true", Target: "old", Status: 204, Version: 1},
+		{Method: "PUT", Path: "/worker-pools/again", Target: "again", Status: 201, Version: 1},
 	}
 	for name, form := range map[string]func(io.Writer) slog.Handler{
 		"json": func(w io.Writer) slog.Handler { return slog.NewJSONHandler(w, nil) },
@@ -94,7 +99,10 @@ func TestLacking(t *testing.T) {
 				"token stolen-by-boss: revoke again what boss has made before callers reach seqd",
 				"token again: delete it, and make it again before callers reach seqd",
 				"token made: make it again before callers reach seqd", "token shop: delete it again before callers reach seqd",
-				"token till: change it again before callers reach seqd", "changes: ",
+				"token till: change it again before callers reach seqd",
+				"worker pool again: delete it, and make it again before callers reach seqd",
+				"worker pool old: delete it again before callers reach seqd",
+				"worker pool order: make it again before callers reach seqd", "changes: ",
 			}
 			forced := "forced since the backup, in the log: PATCH /biz-types/order at "
 			if !slices.Equal(got, want) || !strings.HasPrefix(found[2].Found, forced) || strings.Count(found[2].Found, "version") != 2 || !strings.Contains(found[5].Found, "PATCH /tokens/made") {

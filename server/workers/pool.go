@@ -12,8 +12,8 @@ import (
 	"github.com/seqd/seqd/strategy/snowflake/machineid"
 )
 
-// kind is the kind of the documents of pools.
-const kind = "workerpool"
+// Kind is the kind of the documents of pools.
+const Kind = "workerpool"
 
 // The limits of the ttl of a pool.
 const leastTTL, mostTTL = time.Second, time.Hour
@@ -62,7 +62,7 @@ func documentOf(p admin.WorkerPool) persist.Document {
 	text, _ := json.Marshal(body{ // it never fails
 		format, p.BitsMachine, p.BitsSequence, p.Epoch.UTC().Format(admin.TimeFormat), literal.ShortDuration(p.TTL),
 	})
-	return persist.Document{Kind: kind, Key: p.Name, Revision: p.Revision, Body: string(text), Timestamp: p.Updated.UnixMilli()}
+	return persist.Document{Kind: Kind, Key: p.Name, Revision: p.Revision, Body: string(text), Timestamp: p.Updated.UnixMilli()}
 }
 
 // readPool is the inverse of documentOf.

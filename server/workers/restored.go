@@ -20,7 +20,7 @@ import (
 func Restored(ctx context.Context, store persist.Store, cluster string, tell func(pool, done string)) error {
 	const page = 100
 	for after := ""; ; {
-		docs, err := store.Documents().List(ctx, kind, after, page)
+		docs, err := store.Documents().List(ctx, Kind, after, page)
 		if err != nil {
 			return err
 		}

@@ -70,7 +70,7 @@ func New(opts Options) *Workers {
 
 // Pools implements [admin.Workers].
 func (w *Workers) Pools(ctx context.Context, after string, limit int) (list []admin.WorkerPool, more bool, err error) {
-	docs, err := w.opts.Documents.List(ctx, kind, after, limit+1)
+	docs, err := w.opts.Documents.List(ctx, Kind, after, limit+1)
 	if err != nil {
 		return nil, false, failure(err)
 	}
@@ -92,7 +92,7 @@ func (w *Workers) Pool(ctx context.Context, name string) (p admin.WorkerPool, er
 	if err := seqd.CheckName(name); err != nil {
 		return p, seqd.Errorf(seqd.CodeInvalidRequest, "the name of a pool is a letter followed by at most 63 letters, digits, '.', '_' or '-'")
 	}
-	doc, err := w.opts.Documents.Read(ctx, kind, name)
+	doc, err := w.opts.Documents.Read(ctx, Kind, name)
 	if err == nil {
 		p, err = readPool(doc)
 	}
@@ -195,7 +195,7 @@ func (w *Workers) create(ctx context.Context, p admin.WorkerPool, t persist.Slot
 
 // room returns an error if there are as many pools as possible.
 func (w *Workers) room(ctx context.Context) error {
-	docs, err := w.opts.Documents.List(ctx, kind, "", mostPools)
+	docs, err := w.opts.Documents.List(ctx, Kind, "", mostPools)
 	if err != nil {
 		return failure(err)
 	}
@@ -224,7 +224,7 @@ func (w *Workers) DeletePool(ctx context.Context, name string, force bool, may f
 				"then their leases end at their until", len(holders), name, holders[0].ID, holders[0].Instance)
 		}
 	}
-	err = w.opts.Documents.Delete(ctx, kind, name, p.Revision)
+	err = w.opts.Documents.Delete(ctx, Kind, name, p.Revision)
 	w.mu.Lock()
 	delete(w.pools, name)
 	w.mu.Unlock()

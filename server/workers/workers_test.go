@@ -285,7 +285,7 @@ func TestPools(t *testing.T) {
 	wants(t, must.Err(w.Pool(t.Context(), "shop")), seqd.CodeUnknownPool)
 	wants(t, set(func(p *admin.WorkerPool) { p.BitsMachine = 4 }), seqd.CodeConflict)
 
-	newer := persist.Document{Kind: kind, Key: "newer", Revision: 1, Body: `{"format":2}`}
+	newer := persist.Document{Kind: Kind, Key: "newer", Revision: 1, Body: `{"format":2}`}
 	must.Do(t, w.opts.Documents.Create(t.Context(), newer))
 	wants(t, must.Err(w.Pool(t.Context(), "newer")), seqd.CodeConflict, "format 2")
 }
