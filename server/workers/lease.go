@@ -24,7 +24,7 @@ const (
 	// restful is how many times longer than an attempt the pause after it is, at least: a large
 	// registry takes long to read.
 	restful = 5
-	// patience is how long a request that does not stand by waits for those before it.
+	// patience is how long a request waits for those before it at least, unless they stand by.
 	patience = 10 * time.Second
 	// longestInstance is the longest name of an instance, in bytes.
 	longestInstance = 200
@@ -66,7 +66,11 @@ func (w *Workers) Lease(ctx context.Context, pool, instance string, wait time.Du
 	} else if q.starved.Load() {
 		return l, standby(pool)
 	}
-	if err := q.turn.LockWithin(ctx, max(wait, patience), standby(pool)); err != nil {
+	within := wait
+	if !q.starved.Load() {
+		within = max(wait, patience)
+	}
+	if err := q.turn.LockWithin(ctx, within, standby(pool)); err != nil {
 		return l, seqd.AsError(err)
 	}
 	defer func() { q.starved.Store(false); q.turn.Unlock() }()

@@ -221,6 +221,15 @@ func TestStandby(t *testing.T) {
 			t.Errorf("who stood by got %v after %s", r.err, r.after)
 		}
 
+		ctx, leave = context.WithCancel(t.Context())
+		go stand(ctx, time.Minute)
+		synctest.Wait()
+		began = time.Now()
+		wants(t, must.Err(w.Lease(t.Context(), "shop", "d", 3*time.Second)), seqd.CodeNoMachineID)
+		must.Equal(t, 3*time.Second, time.Since(began), "who stands by behind others waits no longer than it said")
+		leave()
+		<-results
+
 		w.opts.Stopping = func() bool { return true }
 		go stand(t.Context(), time.Minute)
 		wants(t, (<-results).err, seqd.CodeStopping)
