@@ -43,7 +43,8 @@ COMMAND begins once the clock has passed WORKER_AFTER, so it repeats no ID of an
 gets SIGINT, SIGTERM and SIGHUP. If the lease is lost, or cannot be renewed for two thirds of its
 time, COMMAND gets SIGTERM, and SIGKILL before the lease ends. It must not leave other processes
 behind: in a shell script begin the last line with exec. While seqd alone is stopped (SIGSTOP),
-nobody ends COMMAND; if seqd is killed, only Linux does.
+nobody ends COMMAND; if seqd is killed, only Linux does. Only one generator in one process of
+COMMAND may use WORKER_ID: a server that forks workers needs a lease for each of them.
 
 A program that takes only a number is protected over restarts, but not over pauses: one that is
 stopped beyond the end of its lease together with seqd, such as with its virtual machine, may make
