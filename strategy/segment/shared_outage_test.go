@@ -62,10 +62,10 @@ func cuttable(redis *redisModel) (*rcursor, *atomic.Bool) {
 func TestSharedStepPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &rcursor{redisModel: &redisModel{}}
-		fails := 0
+		var fails atomic.Int32
 		c.take = func(tk rediscursor.Take) error {
-			if tk.Count > 0 && fails > 0 {
-				if fails--; fails == 0 {
+			if tk.Count > 0 && fails.Load() > 0 {
+				if fails.Add(-1) == 0 {
 					time.Sleep(1 * time.Millisecond)
 				}
 				return errOOM
@@ -75,12 +75,12 @@ func TestSharedStepPanics(t *testing.T) {
 		s := node(t, memory.New(time.Now), c, &observer{}, nil)
 		numbers(t, s, 10)
 		synctest.Wait()
-		fails = 3
+		fails.Store(3)
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
 		// two or three failed takes, then the caller is gone
 		_ = s.Generate(ctx, 1, &seqd.Sequence{})
-		for fails > 0 {
+		for fails.Load() > 0 {
 			_ = s.Generate(ctx, 1, &seqd.Sequence{})
 		}
 		time.Sleep(time.Second)

@@ -1,12 +1,10 @@
 package redissim_test
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"log/slog"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -15,6 +13,7 @@ import (
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/sim/redissim"
+	"github.com/seqd/seqd/internal/testing/testlog"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/plugin"
@@ -141,7 +140,7 @@ func TestRateLimitBuckets(t *testing.T) {
 func TestRateLimitWithoutRedis(t *testing.T) {
 	bubble(t, redissim.Options{}, func(t *testing.T, d *redissim.Deployment) {
 		const slow = 1.0 / 3600
-		var log bytes.Buffer
+		var log testlog.Text // of two handlers, each with a lock of its own
 		nodes := limits(t, d, slow, 10, &log)
 		for range 5 {
 			must.Do(t, nodes[0].Before(t.Context(), &seqd.Call{BizType: "order", Count: 1}))
@@ -163,8 +162,8 @@ func TestRateLimitWithoutRedis(t *testing.T) {
 			t.Errorf("%d passed the bucket of the node, which is empty", n)
 		}
 		for _, text := range []string{"cannot use Redis", "uses Redis again"} {
-			if n := strings.Count(log.String(), text); n < 2 {
-				t.Errorf("%q was logged %d times by two nodes:\n%s", text, n, &log)
+			if n := log.Count(text); n < 2 {
+				t.Errorf("%q was logged %d times by two nodes:\n%s", text, n, log.String())
 			}
 		}
 	})
