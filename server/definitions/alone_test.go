@@ -175,16 +175,17 @@ func TestStoreOfAnotherCluster(t *testing.T) {
 	}
 }
 
-// What may begin alone is asked with the whole shape, plugins included.
-func TestAloneIsAskedWithTheWholeShape(t *testing.T) {
-	asked := map[string]string{}
+// askedAlone are the shapes with which the strategy alone-test was asked, by the biz type.
+var askedAlone = map[string]string{}
+
+func init() {
 	settings := func() any { return &struct{}{} }
 	strategy.Register(strategy.Factory{
 		Name: "alone-test", Settings: settings,
 		New:   func(strategy.Env, seqd.BizType) (seqd.Strategy, error) { return nil, errors.New("not made") },
 		Shape: func(seqd.BizType) string { return "bare" },
 		Alone: func(_ strategy.Env, b seqd.BizType, shape string) (string, bool) {
-			asked[b.Name] = shape
+			askedAlone[b.Name] = shape
 			return map[string]string{"a": "1", "b": "1", "c": "2"}[b.Name], b.Name != "d"
 		},
 	})
@@ -195,6 +196,11 @@ func TestAloneIsAskedWithTheWholeShape(t *testing.T) {
 		},
 		Shape: func(seqd.BizType, seqd.PluginBinding) (string, error) { return "12", nil },
 	})
+}
+
+// What may begin alone is asked with the whole shape, plugins included.
+func TestAloneIsAskedWithTheWholeShape(t *testing.T) {
+	clear(askedAlone)
 	var bizTypes []seqd.BizType
 	for _, name := range []string{"a", "b", "c", "d"} {
 		b := seqd.BizType{Name: name, Strategy: "alone-test"}
@@ -207,7 +213,7 @@ func TestAloneIsAskedWithTheWholeShape(t *testing.T) {
 	if cluster != "1" || len(alone) != 2 || !alone["a"] || !alone["b"] {
 		t.Errorf("%v of the cluster %s", alone, cluster)
 	}
-	if asked["a"] != "bare" || asked["b"] != "bare alone-test(12)" {
-		t.Errorf("asked with %q", asked)
+	if askedAlone["a"] != "bare" || askedAlone["b"] != "bare alone-test(12)" {
+		t.Errorf("asked with %q", askedAlone)
 	}
 }

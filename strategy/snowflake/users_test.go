@@ -12,6 +12,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/must"
+	"github.com/seqd/seqd/internal/testing/testlog"
 	"github.com/seqd/seqd/strategy/snowflake/machineid"
 	"github.com/seqd/seqd/strategy/snowflake/statefile"
 )
@@ -206,11 +207,11 @@ func TestFileThatCannotBeWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry(false)
 		s := instance(t, r, "1", func(s *Settings) { s.OfflineStart = time.Minute })
-		var log strings.Builder
+		var log testlog.Text
 		s.held().env.Log = slog.New(slog.NewTextHandler(&log, nil))
 		must.Do(t, s.Init(t.Context(), true))
 		if s.OnRecord(""); strings.Contains(log.String(), "still lists a biz type") {
-			t.Errorf("logged %s", &log) // the holder has the file, and updates it
+			t.Errorf("logged %s", log.String()) // the holder has the file, and updates it
 		}
 		must.Do(t, os.Remove(s.held().file.path()+".lock")) // it is not ours any more
 		time.Sleep(500 * time.Millisecond)
