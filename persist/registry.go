@@ -5,8 +5,10 @@ import (
 	"unicode/utf8"
 )
 
-// Registry is a registry of machine IDs, for drivers that write it as a whole. Its values are never
-// changed in place.
+// Registry is a registry of machine IDs, or some of its slots, for drivers that store bytes. They
+// keep a record for each slot and one for the bootstrap part, so that a lease is renewed at the same
+// cost however many slots there are. Each record is a Registry with nothing else in it. The values of
+// a Registry are never changed in place.
 type Registry struct {
 	Name string   `json:"name"`
 	Set  *SlotSet `json:"set,omitempty"`
@@ -34,6 +36,43 @@ func (r Registry) Validate() error {
 		if i > 0 && slot.ID <= r.Slots[i-1].ID {
 			return invalid("machine ID %d after %d", slot.ID, r.Slots[i-1].ID)
 		}
+	}
+	return nil
+}
+
+// Root is the ID of the record with the bootstrap part. That of a slot is its machine ID.
+const Root int64 = -1
+
+// Records returns the records of a registry by their IDs: the root, and one for each slot.
+func (r Registry) Records() (map[int64][]byte, error) {
+	parts := map[int64]Registry{Root: {Name: r.Name, Set: r.Set}}
+	for i, slot := range r.Slots {
+		parts[slot.ID] = Registry{Name: r.Name, Slots: r.Slots[i : i+1]}
+	}
+	records := make(map[int64][]byte, len(parts))
+	for id, part := range parts {
+		record, err := Encode(part)
+		if err != nil {
+			return nil, err
+		}
+		records[id] = record
+	}
+	return records, nil
+}
+
+// Add adds what the record with an ID holds. It is called once for each record, for slots in the
+// order of their IDs.
+func (r *Registry) Add(id int64, record []byte) error {
+	part, err := Decode[Registry](record)
+	switch {
+	case err != nil:
+		return err
+	case part.Name == r.Name && id == Root && len(part.Slots) == 0:
+		r.Set = part.Set
+	case part.Name == r.Name && part.Set == nil && len(part.Slots) == 1 && part.Slots[0].ID == id:
+		r.Slots = append(r.Slots, part.Slots[0])
+	default:
+		return invalid("its record %d is another one", id)
 	}
 	return nil
 }

@@ -6,8 +6,7 @@ import (
 )
 
 // A registry of machine IDs says who holds which ID until when. Its bootstrap part says what all
-// leases rest on. The registry is one record, so that no backup and no failover brings back a part
-// of it.
+// leases rest on. No backup and no failover must bring back only a part of a registry.
 
 // SlotSet is the bootstrap part of a registry.
 type SlotSet struct {
@@ -134,6 +133,14 @@ func (s SlotSwap) Validate() error {
 		return invalid("a swap of machine ID %d for %d", s.OldSlot.ID, s.NewSlot.ID)
 	}
 	return s.NewSlot.Validate()
+}
+
+// IDs returns the IDs of the records that the swap compares and sets; see [Root].
+func (s SlotSwap) IDs() []int64 {
+	if s.NewSlot == nil {
+		return []int64{Root}
+	}
+	return []int64{Root, s.NewSlot.ID}
 }
 
 // SlotStore keeps registries of machine IDs. It is safe for concurrent use. Package

@@ -208,52 +208,6 @@ func TestPagesBeyondTheEnd(t *testing.T) {
 	}
 }
 
-// A record that rotted is refused, whatever is done with it, and stays as it is.
-func TestDamagedRegistry(t *testing.T) {
-	swap := persist.SlotSwap{NewSlot: &persist.Slot{ID: 1, Key: "k", Until: 7}}
-	for name, change := range map[string]func(data []byte) []byte{
-		"rotten":     func(data []byte) []byte { return bytes.Replace(data, []byte("\"until\":7"), []byte("\"until\":6"), 1) },
-		"cut short":  func(data []byte) []byte { return data[:len(data)-1] },
-		"another's":  func(data []byte) []byte { return bytes.Clone(data) },
-		"not a text": func([]byte) []byte { return []byte("7") },
-		"newer":      func([]byte) []byte { return []byte(`{"v":2}`) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := open(t, filepath.Join(t.TempDir(), "seqd.db"))
-			if made, err := s.Slots().Swap(t.Context(), "order", swap); !made || err != nil {
-				t.Fatal(made, err)
-			}
-			id, want := "order", persist.ErrInvalid
-			switch name {
-			case "another's":
-				id = "other"
-			case "newer":
-				want = persist.ErrNewer
-			}
-			var changed []byte
-			err := s.writer.do(t.Context(), func(tx *bbolt.Tx) error {
-				changed = change(tx.Bucket(slotsBucket).Get([]byte("order")))
-				return tx.Bucket(slotsBucket).Put([]byte(id), changed)
-			})
-			must.Do(t, err)
-			_, look := s.Slots().Look(t.Context(), id)
-			made, swapped := s.Slots().Swap(t.Context(), id, persist.SlotSwap{NewSlot: &persist.Slot{ID: 2, Key: "k"}})
-			for what, err := range map[string]error{"look": look, "swap": swapped, "drop": s.Slots().Drop(t.Context(), id)} {
-				if !errors.Is(err, want) || !strings.Contains(err.Error(), id) {
-					t.Errorf("%s: %v", what, err)
-				}
-			}
-			err = s.db.View(func(tx *bbolt.Tx) error {
-				if data := tx.Bucket(slotsBucket).Get([]byte(id)); made || !bytes.Equal(data, changed) {
-					t.Errorf("made %v, %q became %q", made, changed, data)
-				}
-				return nil
-			})
-			must.Report(t, err)
-		})
-	}
-}
-
 // A process that goes on with a removed or replaced file would lose its maximum with it, and the
 // next process would repeat its numbers.
 func TestRemovedFileIsNoticed(t *testing.T) {

@@ -29,7 +29,7 @@ func New(now func() time.Time) *Store {
 	s.counters.now = now
 	s.counters.records = make(map[string]persist.Counter)
 	s.slots.now = now
-	s.slots.registries = make(map[string]persist.Registry)
+	s.slots.registries = make(map[string]registry)
 	s.documents.kinds = make(map[string]map[string]persist.Document)
 	s.history.records = make(map[string][]persist.HistoryRecord)
 	return s
@@ -43,7 +43,9 @@ func (s *Store) Copy(now func() time.Time) *Store {
 		defer part.mu.Unlock()
 	}
 	c.counters.records = maps.Clone(s.counters.records)
-	c.slots.registries = maps.Clone(s.slots.registries) // which are never changed in place
+	for name, has := range s.slots.registries {
+		c.slots.registries[name] = registry{has.set, maps.Clone(has.slots)}
+	}
 	for kind, documents := range s.documents.kinds {
 		c.documents.kinds[kind] = maps.Clone(documents)
 	}

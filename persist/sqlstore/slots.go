@@ -11,15 +11,14 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// slots keeps each registry of machine IDs in several rows: one for each slot, and the root, which
-// holds the bootstrap part. Each row is a [persist.Registry] with only that in it. Whoever changes
+// slots keeps each record of a registry of machine IDs in a row ([persist.Registry]). Whoever changes
 // a registry locks its root first. The clock of a registry is that of the server.
 type slots struct{ *link }
 
 var _ persist.SlotStore = (*slots)(nil)
 
 // root is the ID of the row with the bootstrap part.
-const root int64 = -1
+const root = persist.Root
 
 // lag is how old the writes can be that a failover loses, in ms: as old as a standby may be behind.
 const lag = 60_000
@@ -64,7 +63,7 @@ func (s *slots) Look(ctx context.Context, registry string, ids ...int64) (t pers
 		case id == nil:
 			return nil
 		}
-		return add(&found, *id, body)
+		return found.Add(*id, body)
 	}, []byte(registry))
 	if err != nil {
 		return persist.SlotTable{}, about(registry, err)
@@ -88,24 +87,6 @@ func among(ids []int64) string {
 	return b.String() + ")"
 }
 
-// add puts what a row holds into a registry.
-func add(to *persist.Registry, id int64, body []byte) error {
-	part, err := persist.Decode[persist.Registry](body)
-	switch {
-	case err != nil:
-		return err
-	case part.Name != to.Name:
-		return damaged(to.Name)
-	case id == root && len(part.Slots) == 0:
-		to.Set = part.Set
-	case id != root && part.Set == nil && len(part.Slots) == 1 && part.Slots[0].ID == id:
-		to.Slots = append(to.Slots, part.Slots[0])
-	default:
-		return damaged(to.Name)
-	}
-	return nil
-}
-
 // errUnlike ends a transaction that changes nothing because something is not as it was seen.
 var errUnlike = errors.New("something is not as it was seen")
 
@@ -115,11 +96,7 @@ func (s *slots) Swap(ctx context.Context, registry string, swap persist.SlotSwap
 	if err := persist.CheckSwap(registry, swap); err != nil {
 		return false, err
 	}
-	ids := []int64{root}
-	if swap.NewSlot != nil {
-		ids = append(ids, swap.NewSlot.ID)
-	}
-	err := s.change(ctx, "swap slot", registry, ids, func(old persist.Registry, fence string) (persist.Registry, error) {
+	err := s.change(ctx, "swap slot", registry, swap.IDs(), func(old persist.Registry, fence string) (persist.Registry, error) {
 		next, made := old, false
 		if swap.Source == fence {
 			step := swap     // the driver may do this again
@@ -207,30 +184,26 @@ func read(ctx context.Context, c Conn, registry string, ids []int64) (persist.Re
 		if err := scan(&id, &body); err != nil {
 			return err
 		}
-		return add(&found, id, body)
+		return found.Add(id, body)
 	}, []byte(registry))
 	return found, err
 }
 
 // write replaces the rows of a registry that differ: the root, and at most one slot.
 func write(ctx context.Context, c Conn, old, next persist.Registry, ids []int64) error {
+	records, err := next.Records()
+	if err != nil {
+		return err
+	}
 	for _, id := range ids {
 		if id == root && next.Set == old.Set { // the same pointer: it is never changed in place
 			continue
 		}
-		part, insert := persist.Registry{Name: next.Name, Set: next.Set}, false
-		if id != root {
-			part, insert = persist.Registry{Name: next.Name, Slots: next.Slots}, len(old.Slots) == 0
-		}
-		body, err := persist.Encode(part)
-		if err != nil {
-			return err
-		}
 		statement := "UPDATE seqd_slots SET body = ? WHERE registry = ? AND id = ?"
-		if insert {
+		if id != root && len(old.Slots) == 0 {
 			statement = "INSERT INTO seqd_slots (body, registry, id) VALUES (?,?,?)"
 		}
-		if err := one(c.Exec(ctx, "write registry", statement, body, []byte(next.Name), id)); err != nil {
+		if err := one(c.Exec(ctx, "write registry", statement, records[id], []byte(next.Name), id)); err != nil {
 			return err
 		}
 	}
