@@ -230,7 +230,7 @@ var rules = map[string]rule{
 			"keys of their settings only; a driver examines its store",
 	},
 	"server/feed": {
-		may: ". internal/retry persist",
+		may: ". internal/instant internal/retry persist",
 		why: "it reports which documents change, whatever they contain",
 	},
 	"server/figures": {
@@ -283,7 +283,7 @@ var rules = map[string]rule{
 		why: "it counts what the domain reports, and depends neither on HTTP nor on back ends",
 	},
 	"server/nodes": {
-		may: ". internal/longlock issuer persist persist/storeclock server/admin server/logging",
+		may: ". internal/instant internal/longlock issuer persist persist/storeclock server/admin server/logging",
 		why: "it keeps what nodes report of themselves, and gets it from functions",
 	},
 	"server/openapi": {
@@ -309,6 +309,10 @@ var rules = map[string]rule{
 	"server/tracing": {
 		may: "net/http persist/driver",
 		why: "it traces requests and commands of any kind",
+	},
+	"server/terms": {
+		may: "internal/instant persist",
+		why: "who does a piece of work is decided by documents of the store, whatever the work is",
 	},
 	"server/workers": {
 		may: ". internal/longlock persist server/admin strategy/snowflake/machineid",
@@ -404,6 +408,9 @@ var rules = map[string]rule{
 	},
 	"internal/lockorder": {
 		why: "it is two kinds of locks",
+	},
+	"internal/instant": {
+		why: "it reads clocks",
 	},
 	"internal/longlock": {
 		why: "it is a lock",

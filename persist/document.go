@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"unicode/utf8"
 )
 
@@ -21,7 +22,8 @@ type Document struct {
 	// Timestamp is when it was written, in ms since the Unix epoch.
 	Timestamp int64 `json:"timestamp"`
 	// Expires is when it may be purged, in ms since the Unix epoch; 0 for never. It exists until it
-	// is purged. In a document of [LedgerKind], which is never purged, something is due then.
+	// is purged. In a document of a kind that is never purged, such as [LedgerKind], something is due
+	// then.
 	Expires int64 `json:"expires,omitempty"`
 }
 
@@ -128,10 +130,14 @@ func CheckKept(list []Document) error {
 	return nil
 }
 
+// dueKinds are the kinds whose documents are never purged: at Expires something is due. Add a kind
+// here before documents of it are written.
+var dueKinds = []string{LedgerKind}
+
 // CheckPurge returns ErrInvalid for a kind whose documents are never purged. Drivers call it before
 // they purge.
 func CheckPurge(kind string) error {
-	if kind == LedgerKind {
+	if slices.Contains(dueKinds, kind) {
 		return invalid("documents of kind %s are never purged", kind)
 	}
 	return CheckDocuments(kind, "")
@@ -165,8 +171,8 @@ type Documents interface {
 	// returns ErrInvalid, and stores none, if one of them is invalid.
 	Keep(ctx context.Context, list []Document) error
 	// Purge removes at most limit documents of a kind that expired before a time, in ms since the
-	// Unix epoch, and returns how many. It returns ErrInvalid for [LedgerKind], whose documents
-	// never expire.
+	// Unix epoch, and returns how many. It returns ErrInvalid for a kind that is never purged, such as
+	// [LedgerKind].
 	Purge(ctx context.Context, kind string, before int64, limit int) (int, error)
 }
 

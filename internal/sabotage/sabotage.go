@@ -72,10 +72,23 @@ const (
 	Counted Rule = "counted"
 	// EmptyFirst is: a ledger is created before numbers are written in it.
 	EmptyFirst Rule = "empty-first"
+	// TermStop is K1: a node works only until its session may be declared dead.
+	TermStop Rule = "term-stop"
+	// TermTaken is K2: a work is taken only from nobody, or from a session that is dead.
+	TermTaken Rule = "term-taken"
+	// TermDead is K3: a session is declared dead only after it has not beaten for its life.
+	TermDead Rule = "term-dead"
+	// TermSettled is: a node takes nothing before it has watched for the life of a session.
+	TermSettled Rule = "term-settled"
+	// TermFence is K4: a work is written only over the revision that names its owner.
+	TermFence Rule = "term-fence"
+	// PermitsBounded is K7: no more permits are held than there are.
+	PermitsBounded Rule = "permits-bounded"
 )
 
 // Rules are all of them.
-var Rules = []Rule{RangeOnce, EpochHeld, GiveBackSwap, FailoverGap, LeaseBegin, LeaseFloor, LeaseSealed, RegistryNamed, AnswersHome, Rollback, SequenceOnce, Claim, TakeAfterCallers, TakeOnce, FenceCompared, Period, Recall, Doubt, Forward, LateWrite, Reopen, Follows, Counted, EmptyFirst}
+var Rules = []Rule{RangeOnce, EpochHeld, GiveBackSwap, FailoverGap, LeaseBegin, LeaseFloor, LeaseSealed, RegistryNamed, AnswersHome, Rollback, SequenceOnce, Claim, TakeAfterCallers, TakeOnce, FenceCompared, Period, Recall, Doubt, Forward, LateWrite, Reopen, Follows, Counted, EmptyFirst,
+	TermStop, TermTaken, TermDead, TermSettled, TermFence, PermitsBounded}
 
 // marks finds what takes a rule of a script out: a comment "without NAME: CODE".
 func marks() *regexp.Regexp { return regexp.MustCompile(`--\[\[without ([a-z-]+): (.*?)\]\]`) }

@@ -22,6 +22,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/instant"
 	"github.com/seqd/seqd/persist"
 )
 
@@ -128,9 +129,7 @@ func (f *Feed) Unfollowed(kind, key string) time.Duration {
 	if began.IsZero() {
 		return math.MaxInt64
 	}
-	now := time.Now()
-	// The monotonic clock stands still while a machine is suspended.
-	return max(now.Sub(began), now.Round(0).Sub(began.Round(0)))
+	return instant.Since(began)
 }
 
 // Number returns the number of the newest announcement that was read.

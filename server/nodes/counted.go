@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/seqd/seqd/internal/instant"
 )
 
 // lapse is after how long without a write other nodes may not count this one any more. It is
@@ -27,9 +29,7 @@ func (c *counted) now() (times int64, ok bool) {
 
 // still is for a caller who holds the lock.
 func (c *counted) still() bool {
-	now := time.Now()
-	// The monotonic clock stands still while a machine is suspended.
-	return !c.wrote.IsZero() && max(now.Sub(c.wrote), now.Round(0).Sub(c.wrote.Round(0))) < lapse
+	return !c.wrote.IsZero() && instant.Since(c.wrote) < lapse
 }
 
 // note notes a write that began then and has succeeded.

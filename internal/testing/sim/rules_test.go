@@ -72,6 +72,12 @@ var rules = []rule{
 	{name: "follows", script: true},
 	{name: "counted", script: true},
 	{name: "empty-first", script: true},
+	{name: "term-stop"},
+	{name: "term-taken"},
+	{name: "term-dead"},
+	{name: "term-settled"},
+	{name: "term-fence"},
+	{name: "permits-bounded"},
 
 	{name: "fence", redis: true},
 	{name: "role", script: true},
