@@ -175,7 +175,7 @@ var rules = map[string]rule{
 			"persist/storeclock server/access server/admin server/answerquota server/audit server/backends server/certificate server/compat server/config server/console " +
 			"server/definitions server/feed server/figures server/forwarded server/gate server/httpapi server/idempotency " +
 			"server/logging server/metrics server/nodes server/openfiles server/rejection server/resp " +
-			"server/tracing server/workers strategy",
+			"server/terms server/tracing server/workers strategy",
 		why: "it connects the parts of the service, and contains no command besides the service",
 	},
 	"server/admin": {

@@ -38,7 +38,7 @@ func (b *back) openHome(context.Context) error {
 func (b *back) openAnswers(ctx context.Context) *idempotency.Answers {
 	cfg, env := b.base.cfg, b.env()
 	b.base.background.run(ctx, b.quota.Follow)
-	backend, clean := answersInStore(env.Store, env.Clock)
+	backend, clean := answersInStore(env.Store, b.duties(), env.Clock)
 	if env.Redis != nil {
 		backend = idempotency.NewRedis(idempotency.RedisOptions{Client: env.Redis, Prefix: env.RedisPrefix, Away: b.redis.Away})
 	}
@@ -80,12 +80,12 @@ func (b *back) tellRedis(tell func(name string, up bool)) {
 }
 
 // answersInStore returns the backend that keeps answers in a store, and its cleaner.
-func answersInStore(store persist.Store, clock *storeclock.Clock) (idempotency.Backend, cleaner) {
+func answersInStore(store persist.Store, documents persist.Documents, clock *storeclock.Clock) (idempotency.Backend, cleaner) {
 	if offers, ok := store.(persist.Answerer); ok {
 		kept := idempotency.NewKept(offers.Answers())
 		return kept, cleaner{purge: kept.Purge}
 	}
-	kept := idempotency.NewStore(store.Documents(), clock)
+	kept := idempotency.NewStore(documents, clock)
 	return kept, cleaner{purge: kept.Purge, skew: kept.Skew}
 }
 

@@ -27,6 +27,7 @@ import (
 	"github.com/seqd/seqd/server/idempotency"
 	"github.com/seqd/seqd/server/nodes"
 	"github.com/seqd/seqd/server/rejection"
+	"github.com/seqd/seqd/server/terms"
 	"github.com/seqd/seqd/server/workers"
 	"github.com/seqd/seqd/strategy"
 )
@@ -51,6 +52,7 @@ type back struct {
 	catalogue *definitions.Catalogue
 	issuer    *issuer.Issuer
 	nodes     *nodes.Nodes
+	terms     *terms.Terms // see openTerms
 	figures   *figures.Figures
 	quota     *answerquota.Quota
 	left      sync.Map // see [strategy.Env]
@@ -78,7 +80,7 @@ func (b *back) open(ctx context.Context) error {
 			Now: b.base.opts.now, Stopping: b.front.gate.Draining, Log: b.base.log,
 		}),
 		Issuer: b.issuer, Catalogue: b.catalogue.Editor(), Nodes: b.nodes, Figures: b.figures, Answers: b.openAnswers(ctx),
-		Documents: store.Documents(), Node: id, Clock: b.common.Now,
+		Documents: b.duties(), Node: id, Clock: b.common.Now,
 		Troubles: func() (store, definitions *seqd.Error) { return b.failedOver(), b.nodes.Mixed() },
 	})
 	b.base.background.run(ctx, b.issuer.Init)
@@ -130,7 +132,7 @@ func (b *back) openStore(ctx context.Context) (err error) {
 	b.attending = storeclock.NewAttendance(b.store.Store.Documents(), b.clock)
 	b.common = nodes.NewClock(b.store.Store, b.base.opts.now)
 	b.quota = answerquota.New(answerquota.Options{
-		Documents: b.store.Store.Documents(), Clock: b.common.Now, Log: b.base.log,
+		Documents: b.duties(), Clock: b.common.Now, Log: b.base.log,
 		Most: b.base.cfg.Idempotency.MaxBytes, MostPerOwner: b.base.cfg.Idempotency.MaxBytesPerCaller,
 	})
 	b.base.cleanups.add("the store", b.base.cfg.Server.StopTimeout, func(context.Context) error {
@@ -266,14 +268,15 @@ func (b *back) openNodes(ctx context.Context) error {
 	store, opts := b.store.Store, &b.base.opts
 	clock := b.common
 	b.nodes = nodes.New(nodes.Options{
-		Documents: store.Documents(), Shared: store.Shared(), Now: opts.now, Log: b.base.log,
+		Documents: b.duties(), Leader: func() string { return b.terms.Leader() }, Shared: store.Shared(), Now: opts.now, Log: b.base.log,
 		Clock: clock.Now, ClockKnown: clock.Known, Ask: clock.Ask, ClockOffset: func() (time.Duration, bool) { return b.clockOffset(clock) },
 		Addr: b.front.addr, Build: opts.build(), BizTypesFrom: b.base.cfg.BizTypesFrom,
 		Changes: b.feed.Number, BizTypes: b.catalogue.Count, Details: b.issuer.Details, FailedOver: b.failedOver, Redis: b.usesRedis,
 	})
 	id, _ := b.nodes.Self()
+	b.openTerms(ctx, id)
 	options := figures.Options{
-		Documents: store.Documents(), Shared: store.Shared(), ID: id, Nodes: b.nodes, Log: b.base.log,
+		Documents: b.duties(), Shared: store.Shared(), ID: id, Nodes: b.nodes, Log: b.base.log,
 		Clock: clock.Now, ClockKnown: clock.Known, Addr: b.front.addr, Build: opts.build(), Issuer: b.issuer,
 		Stopping: b.front.gate.Draining, Trouble: b.front.gate.Trouble,
 	}
@@ -307,7 +310,7 @@ func (b *back) clockOffset(clock *nodes.Clock) (offset time.Duration, ok bool) {
 func (b *back) openAudit(ctx context.Context) {
 	id, host := b.nodes.Self()
 	b.front.audit.Open(audit.Store{
-		Documents: b.store.Store.Documents(), Clock: b.clock, ID: id, Host: host, Node: b.front.addr,
+		Documents: b.duties(), Clock: b.clock, ID: id, Host: host, Node: b.front.addr,
 	})
 	b.base.cleanups.add("the audit log", min(auditPatience, b.base.cfg.Server.StopTimeout), b.front.audit.Close)
 	b.base.background.run(ctx, b.front.audit.Run)

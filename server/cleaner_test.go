@@ -13,6 +13,7 @@ import (
 
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/testlog"
+	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/bolt"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/persist/storeclock"
@@ -72,11 +73,23 @@ func TestCleanerWarns(t *testing.T) {
 func TestAnswersInStore(t *testing.T) {
 	s := must.Get(bolt.Open(bolt.Options{Path: filepath.Join(t.TempDir(), "seqd.db"), LockTimeout: time.Second, Now: time.Now}))(t)
 	defer s.Close()
-	if backend, _ := answersInStore(s, storeclock.New(s, time.Now, nil)); backend != idempotency.NewKept(s.Answers()) {
+	if backend, _ := answersInStore(s, s.Documents(), storeclock.New(s, time.Now, nil)); backend != idempotency.NewKept(s.Answers()) {
 		t.Errorf("bolt: %T", backend)
 	}
-	backend, clean := answersInStore(memory.New(time.Now), storeclock.New(memory.New(time.Now), time.Now, nil))
+	m := memory.New(time.Now)
+	backend, clean := answersInStore(m, m.Documents(), storeclock.New(m, time.Now, nil))
 	if _, ok := backend.(*idempotency.Store); !ok || clean.skew == nil {
 		t.Errorf("memory: %T", backend)
+	}
+}
+
+// Only the leader removes what has expired.
+func TestDuties(t *testing.T) {
+	docs, leading := memory.New(time.Now).Documents(), false
+	d := duties{docs, func() bool { return leading }}
+	must.Do(t, d.Create(t.Context(), persist.Document{Kind: "thing", Key: "x", Revision: 1, Expires: 5}))
+	for i, lead := range []bool{false, true} {
+		leading = lead
+		must.Equal(t, must.Get(d.Purge(t.Context(), "thing", 10, 10))(t), i, "removed")
 	}
 }

@@ -105,7 +105,7 @@ func (b *back) tell(s *metrics.Source) {
 	s.Feed = func() (number, failures, ignored int64) {
 		return b.feed.Number(), b.feed.Failures(), b.feed.Ignored()
 	}
-	s.AnswerBytes = b.keptBytes
+	s.AnswerBytes, s.Leading = b.keptBytes, b.terms.Leading
 	if b.store.Store.Shared() {
 		s.Mixed = b.nodes.Mixed
 	}

@@ -277,6 +277,8 @@ type Node struct {
 	ID string `json:"id"`
 	// Self is true for the node that answers.
 	Self bool `json:"self"`
+	// Leader is true for the node that does what one node of the cluster does.
+	Leader bool `json:"leader,omitempty"`
 	// Addr is the address it listens on.
 	Addr string `json:"node"`
 	Host string `json:"host"`

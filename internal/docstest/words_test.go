@@ -34,7 +34,7 @@ var words = strings.Fields(`
 change channel clockOffsetMs cluster code command commands common complete confirmed connections count counter counters createdAt createdBy current default
 definition definitions degraded deleted detail details disabled drainDelayMs driver dropped dryRun enabled encrypted epoch error event exactlyOneOf example expires
 expiresAt failed figures file findings first format found free from fromId gapMs gaps go goversion handler held help holders host id ids inAll inFlight inHand
-instance intervalMs issued key keyFile keys kind last lastAt lastsMs latency layout lease left leftMs leftOut level lines machineId machineIds max maxConnections
+instance intervalMs issued key keyFile keys kind last lastAt lastsMs latency layout leader lease left leftMs leftOut level lines machineId machineIds max maxConnections
 messages method metrics min movedMs name next node nodeId nodes notAfter notBefore number numbers numbersPerSecond onOverflow openFiles os outcome output overflowAt
 ownsOpen p50Ms p99Ms panic path period perSecond place places plugin plugins points pool pools problems promise proto query queue range rate rates ready reason
 reasons records refusals refused refusedPerSecond registrationKey registry rejected requestId requests requestsPerSecond required reservation resets resumed

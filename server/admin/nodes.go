@@ -8,6 +8,9 @@ type Node struct {
 	ID string `json:"id"`
 	// Self is true for the node that answers the request.
 	Self bool `json:"self"`
+	// Leader is true for the node that does what one node of the cluster does, as far as the one that
+	// answers knows.
+	Leader bool `json:"leader,omitempty"`
 	// Addr is the address that the node listens on.
 	Addr string `json:"node"`
 	Host string `json:"host"`

@@ -30,6 +30,8 @@ type Source struct {
 	// Mixed returns why an operator has to look at where the definitions of nodes come from, nil if
 	// nobody has to.
 	Mixed func() *seqd.Error
+	// Leading reports whether this node does what one node of the cluster does.
+	Leading func() bool
 	// Handlers reports what the rejection handlers measure, by the name of the handler.
 	Handlers func(tell func(handler string, m seqd.Measurement))
 	// Feed returns the number of the newest announced change, how many attempts to read changes
@@ -155,6 +157,9 @@ func (m *Metrics) collectProcess(to chan<- prometheus.Metric, s Source) {
 	}
 	if s.Mixed != nil {
 		definitionsMixed.send(to, truth(s.Mixed() != nil))
+	}
+	if s.Leading != nil {
+		leader.send(to, truth(s.Leading()))
 	}
 	if s.Feed != nil {
 		number, failures, ignored := s.Feed()

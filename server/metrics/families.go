@@ -136,6 +136,7 @@ var (
 	storeFailedOver  = gauge(most, "seqd_store_failed_over", "1 while the store has failed over, may have lost counters, and no operator has confirmed that, else 0; missing if the store cannot fail over.")
 	storeCreated     = gauge(most, "seqd_store_created_time_seconds", "When the store was new, in seconds since 1970: the first seqd started on it then. Missing for a store in memory, and until it is known.")
 	definitionsMixed = gauge(most, "seqd_definitions_mixed", "1 while some nodes follow the definitions of the store and others those of their configuration, else 0; missing if no other node can use the store.")
+	leader           = gauge(most, "seqd_leader", "1 at the node that does what one node of the cluster does, such as the removal of what has expired, else 0.")
 	feedNumber       = gauge(most, "seqd_feed_change_number", "Number of the newest announced change of definitions and tokens that this node knows.")
 	feedFailures     = counter("seqd_feed_failures_total", "Failed attempts to read the changes of other nodes.")
 	feedIgnored      = counter("seqd_feed_messages_ignored_total", "Messages on the Redis channel of changes that named nothing, or were more than a node follows.")

@@ -384,6 +384,7 @@ func driven(t *testing.T) *Metrics {
 		FailedOver:      func() (*seqd.Error, bool) { return seqd.Errorf(seqd.CodeStoreFailedOver, "look"), true },
 		StoreCreated:    func() (time.Time, bool) { return time.Unix(1, 0), true },
 		Mixed:           func() *seqd.Error { return seqd.Errorf(seqd.CodeConflict, "look") },
+		Leading:         func() bool { return true },
 		Handlers: func(tell func(string, seqd.Measurement)) {
 			tell("webhook", seqd.Measurement{Gauge: seqd.GaugeQueued, Value: 7})
 		},

@@ -61,6 +61,8 @@ type Options struct {
 	// Addr is what the node listens on, Build the version of the program, and BizTypesFrom where
 	// its definitions come from.
 	Addr, Build, BizTypesFrom string
+	// Leader returns the ID of the node that leads, "" if that is not known; nil means that it is not.
+	Leader func() string
 	// Changes returns the number of the newest change that the node has seen, BizTypes how many biz
 	// types it has, and Details what their strategies say of themselves.
 	Changes  func() int64
@@ -159,6 +161,12 @@ func (n *Nodes) Nodes(ctx context.Context) (list []admin.Node, complete bool) {
 	self := n.self(err)
 	self.Self = true
 	list = append(list, self)
+	if n.opts.Leader != nil {
+		leader := n.opts.Leader()
+		for i := range list {
+			list[i].Leader = list[i].ID == leader
+		}
+	}
 	slices.SortFunc(list, func(a, b admin.Node) int { return strings.Compare(a.ID, b.ID) })
 	return list, err == nil
 }

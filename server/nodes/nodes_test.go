@@ -99,8 +99,9 @@ func TestForeignDocuments(t *testing.T) {
 		Changes: func() int64 { return 0 }, BizTypes: func() int { return 0 },
 		Details: func(int) []issuer.Details { return nil },
 	})
+	n.opts.Leader = func() string { return n.id }
 	for key, body := range map[string]string{
-		"bare": `{"id":"bare","self":true}`, "null": `null`, "empty": `{}`, "list": `[]`, "text": `x`, "other": `{"id":"bare"}`,
+		"bare": `{"id":"bare","self":true,"leader":true}`, "null": `null`, "empty": `{}`, "list": `[]`, "text": `x`, "other": `{"id":"bare"}`,
 		"types": `{"id":"types","backends":7}`, "huge": `{"id":"huge","host":"` + strings.Repeat("x", 64<<10) + `"}`,
 	} {
 		must.Do(t, store.Documents().Create(t.Context(), persist.Document{
@@ -112,7 +113,7 @@ func TestForeignDocuments(t *testing.T) {
 		t.Fatalf("%+v", list)
 	}
 	for _, node := range list {
-		if node.Self != (node.ID == n.id) || node.Backends == nil || node.MachineIDs == nil {
+		if node.Self != (node.ID == n.id) || node.Leader != node.Self || node.Backends == nil || node.MachineIDs == nil {
 			t.Errorf("%+v", node)
 		}
 	}
