@@ -61,7 +61,7 @@ func (w *watch) settled(now instant.Instant) bool {
 // patience is how long a session lives after the receipt of its last beat.
 func patience() time.Duration {
 	if sabotage.Off(sabotage.TermDead) {
-		return 0
+		return Life / 2
 	}
 	return Life + drift
 }

@@ -30,14 +30,17 @@ type Work struct {
 	doc   persist.Document
 }
 
+// Key returns the key of the work's document.
+func (w *Work) Key() string { return w.doc.Key }
+
 // body is that of a work's document.
 type body struct {
 	Owner
 	State json.RawMessage `json:"state,omitempty"`
 }
 
-// Take returns a work that this node owns from now on. If it owned the work already, the term stays.
-// The document is created if there is none. Errors are [ErrTaken], [ErrNoSession] and those of the
+// Take returns a work that this node owns from now on. If it owned the work already, the term stays:
+// the node itself must not do a work twice at a time. The document is created if there is none. Errors are [ErrTaken], [ErrNoSession] and those of the
 // store, after which it may be taken nevertheless: another Take finds out.
 func (t *Terms) Take(ctx context.Context, kind, key string) (*Work, error) {
 	w, err := t.read(ctx, kind, key)

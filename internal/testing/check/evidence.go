@@ -148,6 +148,7 @@ type evidence struct {
 	lines    []record.Line
 	offsets  map[string][]record.Offset
 	uses     []record.Use
+	duties   []record.Duty
 	findings []record.Finding
 	torn     bool
 	done     bool
@@ -222,6 +223,9 @@ func (h *evidence) add(e *record.Entry) error {
 	case e.Use != nil:
 		h.uses = append(h.uses, *e.Use)
 		h.see(e.Use.At)
+	case e.Duty != nil:
+		h.duties = append(h.duties, *e.Duty)
+		h.see(e.Duty.Until)
 	case e.Finding != nil:
 		h.findings = append(h.findings, *e.Finding)
 		h.see(e.Finding.At)

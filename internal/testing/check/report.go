@@ -56,6 +56,7 @@ const (
 	RuleSnowflakeTime = "snowflake time"
 	RuleMachine       = "machine ID"
 	RuleWorker        = "worker ID"
+	RuleTerm          = "term"
 	RulePeriod        = "period"
 	RuleIdempotency   = "idempotency"
 	RuleSkipped       = "skipped numbers"
@@ -317,6 +318,7 @@ func (h *evidence) check() *Report {
 	h.checkGuard(r)
 	h.checkSnowflake(r, issues)
 	h.checkWorkers(r)
+	h.checkDuties(r)
 	h.checkPeriods(r, issues)
 	h.checkSkipped(r, issues)
 	h.checkLedgers(r, issues)

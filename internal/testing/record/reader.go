@@ -84,7 +84,7 @@ func decode(line []byte, e *Entry) error {
 	}
 	fields := 0
 	for _, set := range []bool{
-		e.World != nil, e.Call != nil, e.Life != nil, e.Fault != nil, e.Sample != nil, e.Server != nil, e.Line != nil, e.Offset != nil, e.Account != nil, e.Use != nil, e.Finding != nil, e.Done != nil,
+		e.World != nil, e.Call != nil, e.Life != nil, e.Fault != nil, e.Sample != nil, e.Server != nil, e.Line != nil, e.Offset != nil, e.Account != nil, e.Use != nil, e.Duty != nil, e.Finding != nil, e.Done != nil,
 	} {
 		if set {
 			fields++

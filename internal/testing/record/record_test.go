@@ -24,6 +24,7 @@ func entries() []Entry {
 		{Line: &Line{At: 5, Node: "a", Life: 1, What: OnItsOwn}},
 		{Offset: &Offset{At: 6, Node: "a", Nanoseconds: -5}},
 		{Use: &Use{At: 7, Pool: "shop", Worker: 3, Program: "p", Lease: 1, First: 5, Last: 9}},
+		{Duty: &Duty{From: 7, Until: 8, Work: "w", Most: 1, Session: "a.1", Term: 3, First: 5, Last: 9}},
 		{Done: &Done{At: 9}},
 	}
 }

@@ -355,6 +355,21 @@ type Use struct {
 	Last    int64  `json:"last"`
 }
 
+// Duty is that the session of a node worked on what only so many sessions may at a time, all the time
+// from From to Until.
+type Duty struct {
+	From    int64  `json:"from"`
+	Until   int64  `json:"until"`
+	Work    string `json:"work"`
+	Most    int    `json:"most"` // how many sessions may work on it
+	Session string `json:"session"`
+	Term    int64  `json:"term"`
+	// First and Last are the numbers that it wrote into the document of the work, one after the other;
+	// 0 for none.
+	First int64 `json:"first"`
+	Last  int64 `json:"last"`
+}
+
 // Entry is one line of a record. Exactly one field is set.
 type Entry struct {
 	World   *World   `json:"world,omitempty"`
@@ -367,6 +382,7 @@ type Entry struct {
 	Offset  *Offset  `json:"offset,omitempty"`
 	Account *Account `json:"account,omitempty"`
 	Use     *Use     `json:"use,omitempty"`
+	Duty    *Duty    `json:"duty,omitempty"`
 	Finding *Finding `json:"finding,omitempty"`
 	Done    *Done    `json:"done,omitempty"`
 }

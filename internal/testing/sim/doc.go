@@ -19,6 +19,8 @@
 // definitions. Programs lease worker IDs and use the times of their leases, by clocks that are right, ahead
 // or behind. What they got is checked by the checker of the laboratory (internal/testing/check).
 //
+// With every fifth seed nodes do works under terms (package server/terms): no two may do one at once.
+//
 // # Seeds
 //
 // A seed determines what a world has (OfSeed), the plan of its faults (plan.go), what happens to each
@@ -55,7 +57,7 @@
 // holds, how long it lasts, its effects for the checker, and the functions that begin and end it. The
 // type kind in plan.go explains these. The lists are in faults.go (nodes, clocks, the way to the
 // store), redis.go, otherredis.go, failover.go, restore.go, definitions.go (an operator changes or
-// raises a biz type), workers.go (pools of worker IDs) and operate.go (restarts, ordering, sequencer).
-// If the store shall fail in a new way, first add a State in storesim/view.go. What callers do is
+// raises a biz type), workers.go (pools of worker IDs), terms.go (suspension of a machine, and the works
+// that nodes do) and operate.go (restarts, ordering, sequencer). If the store shall fail in a new way, first add a State in storesim/view.go. What callers do is
 // added to internal/testing/load, and then the laboratory does it too.
 package sim

@@ -57,7 +57,7 @@ var kinds = append([]kind{
 	{name: "callers-cut", weight: 3, holds: "callers", targets: nodeNames, ways: directions, least: blink, most: long, begin: cutCallers},
 	{name: "callers-reset", weight: 3, holds: "callers", targets: nodeNames, begin: func(w *World, f *fault) { w.net.Reset(callers, w.node(f).host) }},
 	{name: "isolated", weight: 3, holds: "link@all store@ partition", targets: nodeNames, least: blink, most: long, marks: cutOff, begin: isolate, end: wayTo(storesim.Up)},
-}, slices.Concat(redisKinds, failoverKinds, restoreKinds, otherRedisKinds, definitionKinds, workerKinds, operatorKinds)...)
+}, slices.Concat(redisKinds, failoverKinds, restoreKinds, otherRedisKinds, definitionKinds, workerKinds, termKinds, operatorKinds)...)
 
 // node returns the node that a fault is about.
 func (w *World) node(f *fault) *node { return w.named(f.planned.target) }

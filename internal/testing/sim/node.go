@@ -26,6 +26,7 @@ import (
 	"github.com/seqd/seqd/persist/driver"
 	"github.com/seqd/seqd/server"
 	"github.com/seqd/seqd/server/config"
+	"github.com/seqd/seqd/server/terms"
 )
 
 // node is a node: one real [server.Server] after another, each of which is a life of it.
@@ -35,8 +36,9 @@ type node struct {
 	host  string
 	route int // which server of Redis its address leads to; guarded by the mu of the world
 
-	offset atomic.Int64 // how far its clock is ahead
-	lives  atomic.Int64
+	offset    atomic.Int64 // how far its clock is ahead
+	suspended suspension
+	lives     atomic.Int64
 
 	turn     longlock.Lock // guards what follows; held while a life begins or ends
 	now      *life         // nil while none runs
@@ -86,6 +88,8 @@ type life struct {
 	asked    atomic.Bool   // it was asked to end
 	started  atomic.Bool   // it can issue
 	stopIt   context.CancelFunc
+	log      *slog.Logger
+	terms    atomic.Pointer[terms.Terms] // see work; nil without works
 }
 
 // start begins the next life, unless one runs.
@@ -108,13 +112,16 @@ func (n *node) begin() {
 		return
 	}
 	_, l.patience = cfg.Store.Timeout()
-	log := slog.New(slog.NewJSONHandler(l, nil))
-	l.server = server.New(cfg, server.WithLogger(log), server.WithClock(n.clock))
+	l.log = slog.New(slog.NewJSONHandler(l, nil))
+	l.server = server.New(cfg, server.WithLogger(l.log), server.WithClock(n.clock))
 	var ctx context.Context
 	ctx, l.stopIt = context.WithCancel(context.Background())
 	n.now = l
 	n.journal.Lived(n.name, l.number, "")
 	n.running.Go(func() { l.run(seams.With(ctx, l.seams())) })
+	if n.options.Works {
+		n.running.Go(func() { l.work(ctx) })
+	}
 }
 
 // clock is the clock of the node.

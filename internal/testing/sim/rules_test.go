@@ -72,12 +72,12 @@ var rules = []rule{
 	{name: "follows", script: true},
 	{name: "counted", script: true},
 	{name: "empty-first", script: true},
-	{name: "term-stop"},
-	{name: "term-taken"},
-	{name: "term-dead"},
-	{name: "term-settled"},
-	{name: "term-fence"},
-	{name: "permits-bounded"},
+	{name: "term-stop", script: true},
+	{name: "term-taken", script: true},
+	{name: "term-dead", script: true},
+	{name: "term-settled", script: true},
+	{name: "term-fence", script: true},
+	{name: "permits-bounded", script: true},
 
 	{name: "fence", redis: true},
 	{name: "role", script: true},
@@ -145,7 +145,7 @@ func (r rule) taken() []string { return append([]string{r.name}, r.also...) }
 func (r rule) world(seed uint64, length time.Duration) sim.Options {
 	o := sim.OfSeed(seed, length)
 	o.Redis, o.Only = (o.Redis || r.redis) && !r.store, r.only
-	o.Registry = o.Registry && o.Redis
+	o.Registry, o.Works = o.Registry && o.Redis, false // their rules have schedules
 	if r.lossy {
 		o.Mode = storesim.Lossy
 	}

@@ -40,6 +40,8 @@ type Options struct {
 	Tokens bool
 	// Bolt is whether there is one node only, whose store is a file of its own.
 	Bolt bool
+	// Works is whether nodes do works under terms.
+	Works bool
 	// Pace multiplies the pauses of callers, see [load.Load]; 0 means 40, some 20 calls a second.
 	Pace int
 	// Only names the kinds of faults; nil is all that the world can have.
@@ -64,7 +66,7 @@ type Options struct {
 func OfSeed(seed uint64, length time.Duration) Options {
 	modes := []storesim.Mode{storesim.Unfenced, storesim.Lossy, storesim.Lossless}
 	paces := []int{40, 200, 200}
-	return Options{Seed: seed, Length: length, Redis: seed%2 == 0, Registry: seed%8 == 4, Tokens: seed%5 == 3, Mode: modes[seed/2%3], Pace: paces[seed/6%3]}
+	return Options{Seed: seed, Length: length, Redis: seed%2 == 0, Registry: seed%8 == 4, Tokens: seed%5 == 3, Works: seed%5 == 2, Mode: modes[seed/2%3], Pace: paces[seed/6%3]}
 }
 
 // quiet reports whether nothing happens but what the script says.
@@ -84,6 +86,9 @@ func (o Options) String() string {
 	}
 	if o.Tokens {
 		text += " with tokens"
+	}
+	if o.Works {
+		text += " with works"
 	}
 	return fmt.Sprintf("seed %d, %v, %s, pace %d", o.Seed, o.Length, text, o.Pace)
 }

@@ -1,0 +1,200 @@
+package sim
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/seqd/seqd/internal/testing/record"
+	"github.com/seqd/seqd/internal/testing/sim/storesim"
+	"github.com/seqd/seqd/server/terms"
+)
+
+// hand is the life of a node that works as a schedule says.
+type hand struct{ *life }
+
+// hand returns the present life of a node, when it can take works.
+func (w *World) hand(node string) hand {
+	n := w.named(node)
+	n.turn.Lock()
+	h := hand{n.now}
+	n.turn.Unlock()
+	for ; h.terms.Load() == nil; time.Sleep(time.Millisecond) {
+	}
+	return h
+}
+
+// takes lets a node take a work as soon as it may.
+func (h hand) takes(work string) *terms.Work {
+	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		job, err := h.terms.Load().Take(context.Background(), workKind, work)
+		if err == nil {
+			return job
+		}
+		if time.Now().After(end) {
+			h.node.journal.Find("%s cannot take %s: %v", h.node.name, work, err)
+			return job
+		}
+	}
+}
+
+// works lets a node work for a while, as long as it may.
+func (h hand) works(job *terms.Work, length time.Duration) {
+	stint := h.stint(job)
+	for end := time.Now().Add(length); time.Now().Before(end) && h.goesOn(stint); {
+		time.Sleep(20 * time.Millisecond)
+	}
+	h.tell(stint)
+}
+
+// writes lets a node write the next number of a work.
+func (h hand) writes(job *terms.Work) {
+	stint := h.stint(job)
+	stint.From = h.node.journal.Now()
+	stint.Until = stint.From
+	h.write(context.Background(), job, stint)
+	if stint.First > 0 {
+		h.tell(stint)
+	}
+}
+
+// holds lets a node hold a permit for a while, if it gets one.
+func (h hand) holds(permit string, length time.Duration) {
+	own := h.terms.Load()
+	session, _, _ := own.Session()
+	got, err := own.Acquire(context.Background(), permitKind, permit, "", mostPermits)
+	if err != nil {
+		return
+	}
+	stint := &record.Duty{Work: permit, Most: mostPermits, Session: session}
+	for end := time.Now().Add(length); time.Now().Before(end) && h.goesOn(stint); {
+		time.Sleep(20 * time.Millisecond)
+	}
+	h.tell(stint)
+	if err := got.Free(context.Background()); err != nil {
+		h.node.journal.Find("%s cannot free a permit: %v", h.node.name, err)
+	}
+}
+
+// cutOffStore cuts a node off from the store for a while, and lets something happen meanwhile.
+func (w *World) cutOffStore(node string, length time.Duration, meanwhile func()) {
+	w.while("cut off", record.Fault{Store: true}, func(*fault) {
+		end := time.Now().Add(length)
+		w.named(node).setStore(storesim.Hung)
+		meanwhile()
+		time.Sleep(time.Until(end))
+		w.named(node).setStore(storesim.Up)
+	})
+}
+
+// termTemptations are what would happen without the rules of terms.
+var termTemptations = []schedule{
+	{
+		name: "an owner that is cut off", was: "It went on while another node took its work.",
+		rules: []string{"term-stop"},
+		world: Options{Works: true, BizTypes: only("order"), Script: func(w *World) {
+			a, b := w.hand("a"), w.hand("b")
+			job := a.takes("w")
+			w.cutOffStore("a", 12*time.Second, func() {
+				go a.works(job, 10*time.Second)
+				b.works(b.takes("w"), time.Second)
+			})
+		}},
+	},
+	{
+		name: "a machine that wakes up", was: "It went on by its own clock, which had stood still.",
+		rules: []string{"term-stop"},
+		world: Options{Works: true, BizTypes: only("order"), Script: func(w *World) {
+			a, b := w.hand("a"), w.hand("b")
+			job := a.takes("w")
+			w.begin("suspend", "a", "", 10*time.Second)()
+			go b.works(b.takes("w"), time.Second)
+			a.works(job, time.Second)
+			time.Sleep(5 * time.Second)
+		}},
+	},
+	{
+		name: "a work that somebody does", was: "Another node took it.",
+		rules: []string{"term-taken"},
+		world: Options{Works: true, BizTypes: only("order"), Script: func(w *World) {
+			a, b := w.hand("a"), w.hand("b")
+			job := a.takes("w")
+			go a.works(job, 5*time.Second)
+			time.Sleep(time.Second)
+			if got, err := b.terms.Load().Take(context.Background(), workKind, "w"); err == nil {
+				b.works(got, time.Second)
+			}
+			time.Sleep(5 * time.Second)
+		}},
+	},
+	{
+		name: "a session that is slow", was: "It was declared dead while its node worked.",
+		rules: []string{"term-dead"},
+		world: Options{Works: true, BizTypes: only("order"), Script: func(w *World) {
+			b := w.hand("b")
+			for round := range 8 {
+				a, work := w.hand("a"), fmt.Sprint("w", round)
+				job := a.takes(work)
+				time.Sleep(time.Duration(round) * 130 * time.Millisecond)
+				w.cutOffStore("a", 6*time.Second, func() {
+					go a.works(job, 5*time.Second)
+					b.works(b.takes(work), time.Second)
+				})
+				time.Sleep(5 * time.Second)
+			}
+		}},
+	},
+	{
+		name: "a take that a failover lost", was: "A node of the new server took the work at once, while its owner was still at it.",
+		rules: []string{"term-settled"},
+		world: Options{Works: true, Mode: storesim.Lossy, BizTypes: only("order"), Script: func(w *World) {
+			a, b, c := w.hand("a"), w.hand("b"), w.hand("c")
+			first := a.takes("w")
+			if err := first.Release(context.Background(), json.RawMessage("1"), 0); err != nil {
+				w.journal.Find("a cannot release: %v", err)
+			}
+			w.while("failover", record.Fault{Store: true, StoreLost: true}, func(*fault) {
+				w.store.SetLag(mayLack)
+				job := b.takes("w")
+				w.named("b").setStore(storesim.Hung)
+				w.store.Failover(false)
+				w.store.SetLag(0)
+				go b.works(job, 5*time.Second)
+				c.works(c.takes("w"), time.Second)
+				time.Sleep(5 * time.Second)
+				w.named("b").setStore(storesim.Up)
+			})
+		}},
+	},
+	{
+		name: "a late write", was: "A session of before wrote over what the next owner had written.",
+		rules: []string{"term-fence"},
+		world: Options{Works: true, BizTypes: only("order"), Script: func(w *World) {
+			a, b := w.hand("a"), w.hand("b")
+			job := a.takes("w")
+			a.writes(job)
+			w.cutOffStore("a", 10*time.Second, func() {
+				next := b.takes("w")
+				for range 3 {
+					b.writes(next)
+				}
+			})
+			a.writes(job)
+		}},
+	},
+	{
+		name: "more nodes than permits", was: "All of them got one.",
+		rules: []string{"permits-bounded"},
+		world: Options{Works: true, BizTypes: only("order"), Script: func(w *World) {
+			for _, name := range nodeNames {
+				w.hand(name).takes("w" + name) // then it can take permits as well
+			}
+			for _, name := range nodeNames {
+				go w.hand(name).holds("p", 3*time.Second)
+				time.Sleep(500 * time.Millisecond)
+			}
+			time.Sleep(5 * time.Second)
+		}},
+	},
+}
