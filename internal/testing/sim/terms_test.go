@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/seqd/seqd/internal/testing/record"
@@ -88,8 +89,61 @@ func (w *World) cutOffStore(node string, length time.Duration, meanwhile func())
 	})
 }
 
+// follows waits until a node says which one leads, other than some, and returns its name.
+func (w *World) follows(node string, not ...string) (leader string) {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		var list struct {
+			Nodes []struct {
+				Node   string
+				Leader bool
+			}
+		}
+		resp, err := w.load.HTTP.Get(w.named(node).URL() + "/nodes")
+		if err != nil {
+			continue
+		}
+		err = json.NewDecoder(resp.Body).Decode(&list)
+		_ = resp.Body.Close()
+		for _, of := range list.Nodes {
+			for _, n := range w.nodes {
+				if err == nil && of.Leader && of.Node == n.host+":8080" && !slices.Contains(not, n.name) {
+					return n.name
+				}
+			}
+		}
+	}
+	w.journal.Find("%s knows of no leader", node)
+	return node
+}
+
 // termTemptations are what would happen without the rules of terms.
 var termTemptations = []schedule{
+	{
+		name: "one node leads", was: "Nodes followed different leaders, or none when the leader had gone.",
+		world: Options{BizTypes: only("order"), Script: func(w *World) {
+			var gone []string
+			for _, end := range []func(*node){(*node).stop, func(n *node) { n.kill(false) }} {
+				time.Sleep(10 * time.Second)
+				rest := slices.DeleteFunc(slices.Clone(nodeNames), func(n string) bool { return slices.Contains(gone, n) })
+				leader := w.follows(rest[0], gone...)
+				for _, n := range rest {
+					if other := w.follows(n, gone...); other != leader {
+						w.journal.Find("%s follows %s, and %s %s", rest[0], leader, n, other)
+					}
+				}
+				gone = append(gone, leader)
+				end(w.named(leader))
+			}
+			for _, n := range nodeNames {
+				if !slices.Contains(gone, n) && w.follows(n, gone...) != n {
+					w.journal.Find("the last node does not lead")
+				}
+			}
+			for _, n := range gone {
+				w.named(n).start()
+			}
+		}},
+	},
 	{
 		name: "an owner that is cut off", was: "It went on while another node took its work.",
 		rules: []string{"term-stop"},
