@@ -311,7 +311,7 @@ var rules = map[string]rule{
 		why: "it traces requests and commands of any kind",
 	},
 	"server/terms": {
-		may: "internal/instant persist",
+		may: "internal/instant persist server/logging",
 		why: "who does a piece of work is decided by documents of the store, whatever the work is",
 	},
 	"server/workers": {

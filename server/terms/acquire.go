@@ -19,9 +19,8 @@ type Permit struct {
 	// Slot is its number, from 0 to one less than there are permits.
 	Slot int
 
-	terms              *Terms
-	kind, key          string
-	session, holdsName string
+	terms                    *Terms
+	kind, key, session, name string
 }
 
 // Acquire gets one of a number of permits, which a document records, for what has a name. A session
@@ -35,7 +34,7 @@ func (t *Terms) Acquire(ctx context.Context, kind, key, name string, most int) (
 	case !t.settled():
 		return nil, ErrNoPermit
 	}
-	p := &Permit{terms: t, kind: kind, key: key, session: s.key, holdsName: name}
+	p := &Permit{terms: t, kind: kind, key: key, session: s.key, name: name}
 	return p, p.change(ctx, func(before Permits) (next Permits, err error) {
 		dead := make(map[string]bool)
 		for _, h := range before.Holders {
@@ -70,7 +69,7 @@ func (t *Terms) StandBy(ctx context.Context, kind, key, name string, most int) (
 // Free gives the permit back. After an error it may be free or not, and Free can be called again.
 func (p *Permit) Free(ctx context.Context) error {
 	err := p.change(ctx, func(before Permits) (Permits, error) {
-		next, held := before.free(p.session, p.holdsName)
+		next, held := before.free(p.session, p.name)
 		if !held {
 			return next, errNothing
 		}

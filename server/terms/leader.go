@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/seqd/seqd/persist"
@@ -16,14 +17,16 @@ const (
 	leaderKey  = "leader"
 	// planPause is the longest pause between two passes of the plan.
 	planPause = 3 * time.Second
+	// planPatience bounds a pass. The beat does not wait for it.
+	planPatience = 10 * time.Second
 )
 
 // Manifest is K5, advice: what the leader wants. Whatever it says, a node takes a work by
 // [Terms.Take] before it does it. So a manifest that is wrong, or old, or of two leaders, costs time
 // and nothing else.
 type Manifest struct {
-	// Works names the session that should do each work.
-	Works map[string]string `json:"works,omitempty"`
+	// Works are the works that each session should do, in their order.
+	Works map[string][]string `json:"works,omitempty"`
 }
 
 // Leading reports whether this node should do what one node of the cluster does. It is for what does
@@ -60,8 +63,6 @@ func (t *Terms) Replan() {
 // look finds out who leads. It takes that over from a session that is dead, and does the duties of
 // the leader if this node leads.
 func (t *Terms) look(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, storePatience)
-	defer cancel()
 	s, ok := t.own()
 	if !ok {
 		return nil
@@ -69,25 +70,36 @@ func (t *Terms) look(ctx context.Context) error {
 	if !t.opts.Shared {
 		return t.plan(ctx, nil, []string{s.key})
 	}
-	w, err := t.read(ctx, leaderKind, leaderKey)
-	if err != nil {
+	w, sessions, err := t.find(ctx, s)
+	if err != nil || sessions == nil {
 		return err
+	}
+	return t.plan(ctx, w, sessions)
+}
+
+// find finds out who leads, or takes that over. If this node leads, it returns the work and all
+// sessions that are not dead.
+func (t *Terms) find(ctx context.Context, s session) (w *Work, sessions []string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, storePatience)
+	defer cancel()
+	if w, err = t.read(ctx, leaderKind, leaderKey); err != nil {
+		return nil, nil, err
 	}
 	t.follow(w)
 	if w.Session == s.key {
-		return t.lead(ctx, w)
+		sessions, err = t.declareAll(ctx)
+		return w, sessions, err
 	}
 	if dead, err := t.judge(ctx, w.Session); !dead || err != nil {
-		return err
+		return nil, nil, err
 	}
-	if err = w.take(ctx); errors.Is(err, ErrTaken) { // the next look finds out by whom
-		return nil
-	}
-	if err == nil {
+	if err = w.take(ctx); err == nil {
 		t.opts.Log.Info("this node leads")
 		t.follow(w)
+	} else if errors.Is(err, ErrTaken) { // the next look finds out by whom
+		err = nil
 	}
-	return err
+	return nil, nil, err
 }
 
 // follow notes who leads and what it wants.
@@ -99,45 +111,49 @@ func (t *Terms) follow(w *Work) {
 	t.owner, t.manifest = w.Owner, m
 }
 
-// lead does the duties of the leader: it declares sessions dead, and plans.
-func (t *Terms) lead(ctx context.Context, w *Work) error {
+// declareAll declares all sessions that are dead, and returns the others.
+func (t *Terms) declareAll(ctx context.Context) (alive []string, err error) {
 	var docs []persist.Document
 	for doc, err := range persist.EveryDocument(ctx, t.opts.Documents, kind) {
 		if err != nil {
-			return err
+			return nil, err
 		}
 		docs = append(docs, doc)
 	}
-	alive, _, err := t.declare(ctx, docs)
-	if err != nil {
-		return err
-	}
-	return t.plan(ctx, w, alive)
+	alive, _, err = t.declare(ctx, docs)
+	return alive, err
 }
 
 // plan makes the manifest anew when that is due, and writes it if it is another one. w is nil if
 // nobody else reads it.
 func (t *Terms) plan(ctx context.Context, w *Work, sessions []string) error {
+	if t.opts.Wanted == nil {
+		return nil
+	}
 	select {
 	case <-t.replan:
 	default:
-		if t.opts.Wanted == nil || time.Since(t.planned) < planPause {
+		if time.Since(t.planned) < planPause {
 			return nil
 		}
 	}
 	t.planned = time.Now()
+	ctx, cancel := context.WithTimeout(ctx, planPatience)
+	defer cancel()
 	wanted, err := t.opts.Wanted(ctx)
 	if err != nil {
 		return err
 	}
-	before := t.Manifest().Works
-	for work, owner := range wanted {
-		if owner == "" { // it is on its way to the session that should take it
-			wanted[work] = before[work]
+	before := t.Manifest()
+	for session, works := range before.Works {
+		for _, work := range works {
+			if owner, there := wanted[work]; there && owner == "" { // it is on its way to the session that should do it
+				wanted[work] = session
+			}
 		}
 	}
 	m := Manifest{Works: plan(wanted, sessions)}
-	if maps.Equal(m.Works, before) {
+	if maps.EqualFunc(m.Works, before.Works, slices.Equal) {
 		return nil
 	}
 	if w != nil {

@@ -6,13 +6,12 @@ import (
 	"slices"
 )
 
-// plan is K6: it returns which session should do each work. Loads differ by one at most, and as few
-// works as possible are with another session than now. now names the session that has each work, or
-// should have it, "" for none. The same arguments give the same plan.
-func plan(now map[string]string, sessions []string) (next map[string]string) {
-	next = make(map[string]string, len(now))
+// plan is K6: it returns the works that each session should do, in their order. Loads differ by one at
+// most, and as few works as possible are with another session than now. now names the session that has
+// each work, or should have it, "" for none. The same arguments give the same plan.
+func plan(now map[string]string, sessions []string) (next map[string][]string) {
 	if len(sessions) == 0 {
-		return next
+		return nil
 	}
 	has := make(map[string][]string, len(sessions))
 	for _, s := range sessions {
@@ -44,10 +43,9 @@ func plan(now map[string]string, sessions []string) (next map[string]string) {
 	}
 	for i, s := range order {
 		takes := may(i) - len(has[s])
-		for _, work := range slices.Concat(has[s], free[:takes]) {
-			next[work] = s
-		}
+		has[s] = slices.Concat(has[s], free[:takes])
+		slices.Sort(has[s])
 		free = free[takes:]
 	}
-	return next
+	return has
 }

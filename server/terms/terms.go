@@ -10,6 +10,7 @@ import (
 
 	"github.com/seqd/seqd/internal/instant"
 	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/server/logging"
 )
 
 const (
@@ -35,7 +36,7 @@ type Options struct {
 	// Clock reads the clocks of the machine; nil for [instant.Now].
 	Clock func() instant.Instant
 	// Wanted returns the works that the leader plans, each with the session that owns it now, "" for
-	// none. If it is nil, there are none.
+	// none. If it is nil, there are none. While it runs, the leader declares nobody dead.
 	Wanted func(ctx context.Context) (map[string]string, error)
 }
 
@@ -84,13 +85,17 @@ func (t *Terms) Run(ctx context.Context) {
 	t.leave()
 }
 
-// every calls do now and after each beatPause until ctx ends. What keeps the store from answering is
-// logged by those who write more to it.
+// every calls do now and after each beatPause until ctx ends. A document that cannot be read is a
+// warning; that the store does not answer is one of those who write more to it.
 func (t *Terms) every(ctx context.Context, what string, do func(context.Context) error) {
 	ticker := time.NewTicker(beatPause)
 	defer ticker.Stop()
+	unread := logging.Trouble{Log: t.opts.Log, Begins: what + "; it is tried again"}
 	for {
-		if err := do(ctx); err != nil && ctx.Err() == nil {
+		switch err := do(ctx); {
+		case err == nil, errors.Is(err, persist.ErrInvalid), errors.Is(err, persist.ErrNewer):
+			unread.Note(err)
+		case ctx.Err() == nil:
 			t.opts.Log.Debug(what, "error", err)
 		}
 		select {
