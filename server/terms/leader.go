@@ -25,7 +25,8 @@ const (
 // [Terms.Take] before it does it. So a manifest that is wrong, or old, or of two leaders, costs time
 // and nothing else.
 type Manifest struct {
-	// Works are the works that each session should do, in their order.
+	// Works are the works that each session should do, in their order. A document has room for some
+	// ten thousand.
 	Works map[string][]string `json:"works,omitempty"`
 }
 

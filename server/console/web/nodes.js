@@ -26,7 +26,8 @@ const soft = (...children) => h("div", { class: "soft" }, children);
 /** The columns: [title, cell(row), whether a number]. */
 export const columns = [
   ["Node", ({ node, name }) => [h("strong", name), !name.includes(node.node) && soft(node.node),
-    " ", node.self && h("span", { class: "tag" }, "answers here"), " ", node.leader && h("span", { class: "tag" }, "leads")]],
+    " ", node.self && h("span", { class: "tag" }, "answers here"),
+    " ", node.leader && h("span", { class: "tag" }, "leads")]],
   ["State", ({ node, other }) => (!node.state
     ? status("info", `runs, no figures${other ? ": another version" : " yet"}`)
     : [node.state === "ready" && node.backends?.store?.state === "away" ? status("warn", "no store")
