@@ -123,7 +123,7 @@ func TestErrorRatio(t *testing.T) {
 	text := read(t, "alerts.yaml")
 	routes := regexp.MustCompile(`^(?:` + regexp.MustCompile(`seqd_http_requests_total\{route=~"([^"]*)",code`).FindStringSubmatch(text)[1] + `)$`)
 	for _, r := range compat.Routes(compat.Options{Leaf: true, Tinyid: true, CosID: true}) {
-		if !routes.MatchString(r.Path) {
+		if !routes.MatchString(r.Path) && r.Path != "/machines/:namespace" { // that gives no numbers
 			t.Errorf("%s is not among the routes %s", r.Path, routes)
 		}
 	}

@@ -2,12 +2,14 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
 // Workers leases worker IDs to other programs, which make numbers with them. It is safe for
 // concurrent use. Its errors are of type [*seqd.Error].
 type Workers interface {
+	Machines
 	// Pools returns at most limit pools whose names are greater than after, in byte order of their
 	// names.
 	Pools(ctx context.Context, after string, limit int) (list []WorkerPool, more bool, err error)
@@ -30,6 +32,20 @@ type Workers interface {
 	// with it; zero if that is not known.
 	Release(ctx context.Context, pool, lease string, last time.Time) error
 }
+
+// Machines leases worker IDs to programs that keep nothing but the name of their instance, which are
+// clients of CosId. It is safe for concurrent use. Its errors are of type [*seqd.Error].
+type Machines interface {
+	// Distribute leases a worker ID to an instance for so long, and returns it and the first time that
+	// may be used with it. While the instance has one, it extends that lease. bits is how many bits of
+	// a number the program leaves for a worker ID. The error is an [ErrAllHeld] if none is free.
+	Distribute(ctx context.Context, pool string, bits int, instance string, reach time.Duration) (id int64, begin time.Time, err error)
+	// Guard extends the lease of an instance, or returns [seqd.CodeLeaseLost].
+	Guard(ctx context.Context, pool, instance string, reach time.Duration) error
+}
+
+// ErrAllHeld means that other programs hold every worker ID of a pool.
+var ErrAllHeld = errors.New("all worker IDs of the pool are held")
 
 // WorkerPool defines worker IDs that programs lease, and what numbers they make with them.
 type WorkerPool struct {

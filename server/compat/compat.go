@@ -64,6 +64,7 @@ func Routes(opts Options) (routes []httpapi.Extra) {
 	}
 	if opts.CosID {
 		routes = append(routes, cosid{guests: &guests, create: newCreations(opts)}.routes()...)
+		routes = append(routes, machines{&guests}.routes()...)
 	}
 	return routes
 }
@@ -78,19 +79,28 @@ type guests struct {
 
 // enter returns the issuer, if clients without a token may use a biz type.
 func (g *guests) enter(v *httpapi.Visit, bizType string) (*issuer.Issuer, error) {
+	if err := g.admit(v, access.ScopeIssue, bizType, bizType); err != nil {
+		return nil, err
+	}
+	return g.gate.Issuer()
+}
+
+// admit returns an error unless clients without a token have a scope for something. bizType is what
+// [httpapi.Visit.As] gets.
+func (g *guests) admit(v *httpapi.Visit, scope, of, bizType string) error {
 	if g.gate.Guard == nil {
 		v.As(access.Identity{}, bizType)
-		return g.gate.Issuer()
+		return nil
 	}
-	if err := g.named.AllowNamed(g.token, access.ScopeIssue, bizType); err != nil {
+	if err := g.named.AllowNamed(g.token, scope, of); err != nil {
 		v.As(access.Identity{}, bizType) // anybody can cause the audit line
 		if seqd.CodeOf(err) == seqd.CodeUnauthorized {
 			g.refused.Count()
 		}
-		return nil, err
+		return err
 	}
 	v.As(access.Identity{Name: g.token}, bizType)
-	return g.gate.Issuer()
+	return nil
 }
 
 // calls are reused, so that a request allocates little.

@@ -41,11 +41,15 @@ func (s cosid) routes() []httpapi.Extra {
 // failCosID answers with an error object. Its code is the status as text, as theirs is.
 func failCosID(v *httpapi.Visit, err *seqd.Error) {
 	status := gate.StatusOf(err.Code)
+	answerFailure(v, status, strconv.Itoa(status), err)
+}
+
+func answerFailure(v *httpapi.Visit, status int, code string, err *seqd.Error) {
 	answerJSON(v, status, jsonType, struct {
 		Code   string `json:"code"`
 		Msg    string `json:"msg"`
 		Errors []int  `json:"errors"`
-	}{Code: strconv.Itoa(status), Msg: err.Detail, Errors: []int{}})
+	}{Code: code, Msg: err.Detail, Errors: []int{}})
 }
 
 // asked returns the biz type that the path names, its issuer and the parameters. The path is

@@ -26,6 +26,7 @@ import (
 	"github.com/seqd/seqd/server/gate"
 	"github.com/seqd/seqd/server/httpapi"
 	"github.com/seqd/seqd/server/rejection"
+	"github.com/seqd/seqd/server/workers"
 	_ "github.com/seqd/seqd/standard"
 	"github.com/seqd/seqd/strategy"
 )
@@ -50,6 +51,8 @@ type setup struct {
 	yaml string
 	// starting leaves the node without an issuer.
 	starting bool
+	// now is the clock of the store, that of the machine if nil.
+	now func() time.Time
 	// change changes the options of the API.
 	change func(*httpapi.Options, *gate.Options)
 }
@@ -133,16 +136,20 @@ func newNode(t testing.TB, s setup) *node {
 	t.Cleanup(server.Close)
 	n.url = server.URL
 	if !s.starting {
-		n.open(cfg, s.store, log)
+		n.open(cfg, s, log)
 	}
 	return n
 }
 
 // open builds the biz types and lets requests in.
-func (n *node) open(cfg *config.Config, store persist.Store, log *slog.Logger) {
+func (n *node) open(cfg *config.Config, s setup, log *slog.Logger) {
 	n.t.Helper()
+	store, now := s.store, s.now
+	if now == nil {
+		now = time.Now
+	}
 	if store == nil {
-		store = memory.New(time.Now)
+		store = memory.New(now)
 	}
 	ctx := context.Background()
 	changes := feed.New(feed.Options{Documents: store.Documents(), Shared: store.Shared(), Now: time.Now, Log: log})
@@ -161,7 +168,9 @@ func (n *node) open(cfg *config.Config, store persist.Store, log *slog.Logger) {
 	n.t.Cleanup(func() { _ = n.issuer.Close(context.Background()) })
 	n.issuer.Init(ctx)
 	catalogue.Seed(ctx)
-	n.gate.Ready(&gate.Running{Issuer: n.issuer, Catalogue: catalogue.Editor()})
+	n.gate.Ready(&gate.Running{Issuer: n.issuer, Catalogue: catalogue.Editor(), Workers: workers.New(workers.Options{
+		Documents: store.Documents(), Slots: store.Slots(), Cluster: env.Cluster, Now: now, Stopping: n.gate.Draining, Log: log,
+	})})
 }
 
 func (n *node) must(err error) {

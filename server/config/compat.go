@@ -12,7 +12,8 @@ type Compat struct {
 	// Tinyid is true if seqd answers as [Tinyid's server](COMPAT.md#tinyid) does.
 	Tinyid bool `config:"tinyid"`
 	// CosID is whether seqd answers as [CosId's proxy server](COMPAT.md#cosid) does. `use`: for biz
-	// types that exist. `create`: it also creates those that clients name.
+	// types that exist. `create`: it also creates those that clients name. Both: it leases [machine
+	// IDs](COMPAT.md#machine-ids) of the pools that exist.
 	CosID string `config:"cosid" range:"off, use, create"`
 	// MaxBizTypes is how many biz types there may be, whoever created them, for clients of CosId to
 	// create another. Several nodes at once may create a few more.

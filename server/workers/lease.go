@@ -131,6 +131,9 @@ func (w *Workers) lease(ctx context.Context, pool, instance string) (admin.Worke
 		if err != nil {
 			return admin.WorkerLease{}, err
 		}
+		if err := unmixed(p.Name, t, false); err != nil {
+			return admin.WorkerLease{}, err
+		}
 		m.Horizon = reaches(p, t).Milliseconds()
 		swap, l, err := m.Acquire(t, w.ms())
 		if err != nil {
@@ -138,6 +141,9 @@ func (w *Workers) lease(ctx context.Context, pool, instance string) (admin.Worke
 		}
 		if max(t.Now, l.Lower) >= last(p) {
 			return admin.WorkerLease{}, seqd.Errorf(seqd.CodeExhausted, "the times of the pool %s ended at %s: make a pool with another name and a later epoch", p.Name, admin.Time(last(p)))
+		}
+		if len(t.Slots) == 0 {
+			alone(&swap)
 		}
 		switch made, err := w.opts.Slots.Swap(ctx, registry(p.Name), swap); {
 		case err != nil:
