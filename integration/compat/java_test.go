@@ -10,6 +10,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"slices"
@@ -30,9 +31,11 @@ const classpathEnv = "SEQD_TEST_JAVA_CLASSPATH"
 
 func TestMain(m *testing.M) { node.Main(m) }
 
-// bizType is taken by all callers. CosId's namespace is shop, and the name order.
+// bizType is taken by all callers. CosId's namespace is shop, and the name order; for machine IDs its
+// namespace is pool.
 const (
 	bizType = "shop.order"
+	pool    = "machines"
 	token   = "seqd_compat0000000000000000000000"
 )
 
@@ -43,7 +46,7 @@ func settings() []string {
 		`SEQD_BIZTYPES=[{"name":"` + bizType + `","step":1000,"maxStep":5000}]`,
 		"SEQD_COMPAT_LEAF=true", "SEQD_COMPAT_TINYID=true", "SEQD_COMPAT_COSID=use",
 		"SEQD_AUTH_MODE=token", "SEQD_COMPAT_TOKEN=shop",
-		fmt.Sprintf(`SEQD_AUTH_TOKENS=[{"name":"shop","sha256":"%x","scopes":["issue:%s"]}]`, sha256.Sum256([]byte(token)), bizType),
+		fmt.Sprintf(`SEQD_AUTH_TOKENS=[{"name":"shop","sha256":"%x","scopes":["issue:%s","lease:%s","admin"]}]`, sha256.Sum256([]byte(token)), bizType, pool),
 	}
 }
 
@@ -59,12 +62,15 @@ func TestJavaClients(t *testing.T) {
 	for _, n := range c.nodes {
 		addrs = append(addrs, n.HTTP)
 	}
+	c.makePool()
 	c.enter("seq", 6, c.seq)
 	c.enter("leaf", 6, c.leaf)
 	servers := strings.Join(addrs, ",")
 	programs := []*program{
 		c.run("Tinyid", servers, bizType, token),
 		c.run("CosId", servers, namespace, name),
+		c.run("CosIdMachines", servers, pool, "10.0.0.1:7,10.0.0.2:7"),
+		c.run("CosIdMachines", servers, pool, "10.0.0.1:8"),
 	}
 	for range longtest.Or(2, 4) {
 		for _, n := range c.nodes {
@@ -80,6 +86,18 @@ func TestJavaClients(t *testing.T) {
 	}
 	c.leave()
 	c.check()
+}
+
+// makePool makes the pool of machine IDs. Those can be leased half a minute later.
+func (c *crowd) makePool() {
+	c.t.Helper()
+	req := must.Get(http.NewRequest(http.MethodPut, "http://"+c.nodes[0].HTTP+"/worker-pools/"+pool,
+		strings.NewReader(`{"epoch":"2019-12-24T16:00:00.000Z","ttl":"20s"}`)))(c.t)
+	req.Header.Set("Authorization", "Bearer "+token)
+	req.Header.Set("Content-Type", "application/json")
+	resp := must.Get(c.http.Do(req))(c.t)
+	must.Do(c.t, resp.Body.Close())
+	must.Equal(c.t, resp.StatusCode, http.StatusCreated, "make a pool")
 }
 
 // program is a program in Java that prints numbers.
