@@ -58,13 +58,13 @@ type Change struct {
 	// IfMatch is the version to change. If there is another one, the change is refused with
 	// [client.ErrPreconditionFailed]. 0 sets no condition.
 	IfMatch int64
-	// IfNoneMatch changes nothing if the biz type exists.
+	// IfNoneMatch changes nothing if the biz type or pool exists.
 	IfNoneMatch bool
 	// DryRun checks everything and changes nothing. Only for PutBizType, PatchBizType and
 	// DeleteBizType.
 	DryRun bool
-	// Force accepts a definition whose IDs could repeat earlier ones. Only for PutBizType and
-	// PatchBizType.
+	// Force accepts a definition whose IDs could repeat earlier ones, for PutBizType and PatchBizType. For
+	// DeleteWorkerPool it accepts that worker IDs are held.
 	Force bool
 }
 

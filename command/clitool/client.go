@@ -97,6 +97,8 @@ func (e *Env) advice(err *client.Error) string {
 		return "the token of --token or " + envToken + " is wrong, expired or disabled"
 	case client.ErrUnknownBizType:
 		return "seqd biz-types list shows what there is"
+	case client.ErrUnknownPool:
+		return "seqd worker-pools list shows what there is"
 	case client.ErrDisabled:
 		return "seqd biz-types enable lets it issue again"
 	case client.ErrPreconditionFailed:

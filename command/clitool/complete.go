@@ -42,6 +42,18 @@ func (e *Env) CompleteTokens(cmd *cobra.Command, _ []string, begin string) ([]st
 	})
 }
 
+// CompletePools completes an operand by the names of pools of the running service. It offers nothing
+// if that fails.
+func (e *Env) CompletePools(cmd *cobra.Command, _ []string, begin string) ([]string, cobra.ShellCompDirective) {
+	return e.complete(cmd, begin, func(ctx context.Context, a *admin.Admin, page admin.Page) (names []string, err error) {
+		list, _, err := a.WorkerPools(ctx, page)
+		for _, p := range list {
+			names = append(names, p.Pool)
+		}
+		return names, err
+	})
+}
+
 // complete returns the names of a list that begin with a text.
 func (e *Env) complete(cmd *cobra.Command, begin string, list func(context.Context, *admin.Admin, admin.Page) ([]string, error)) ([]string, cobra.ShellCompDirective) {
 	const only = cobra.ShellCompDirectiveNoFileComp
