@@ -61,6 +61,7 @@ type Loops struct {
 	Owners int // tokens of several callers, 0 or 1
 
 	Programs int // programs that lease worker IDs
+	Machines int // clients of CosId that lease machine IDs
 }
 
 // Usual are the loops of the fault laboratory.
@@ -104,6 +105,7 @@ func (l *Load) Run(ctx context.Context, others ...Loop) {
 	for _, other := range others {
 		start(1, other)
 	}
+	start(l.Loops.Machines, l.runMachines)
 }
 
 // Dice makes the random choices of one loop. Each round has its own generator, derived from the

@@ -52,6 +52,8 @@ type workerAnswer struct {
 	WorkerID     int64
 	Lease        string
 	After, Until time.Time
+
+	MachineID, LastTimeStamp int64 // for clients of CosId
 }
 
 // plain sends a request to a node. The status is 0 if there is no answer, and then the code says why.

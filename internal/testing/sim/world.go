@@ -226,7 +226,7 @@ func newWorld(t *testing.T, o Options) (w *World, err error) {
 		Loops: load.Loops{Mixed: 3, Burst: 1, Admin: 1, RESP: 1, DropIn: 1, Books: 2, Audit: 1},
 	}
 	if o.Script == nil { // scripts do what no operator should
-		w.load.Loops.Programs = 6
+		w.load.Loops.Programs, w.load.Loops.Machines = 6, 3
 	}
 	transport := &http.Transport{DialContext: w.dialAsCaller, MaxIdleConnsPerHost: 128, DisableCompression: true}
 	w.load.HTTP = &http.Client{Transport: transport}
@@ -377,6 +377,7 @@ func (w *World) improvise(ctx context.Context) {
 	w.awaitReady("after the last fault")
 	if w.load.Loops.Programs > 0 && !w.options.Bolt { // whose clock is that of the registry, and jumps
 		w.load.AwaitWorkers(context.Background(), settle)
+		w.load.AwaitMachines(context.Background(), settle)
 	}
 	time.Sleep(time.Until(w.journal.Began.Add(w.options.Length + quiet)))
 	time.Sleep(20 * time.Second) // everything is issued once more
