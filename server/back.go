@@ -54,6 +54,7 @@ type back struct {
 	nodes     *nodes.Nodes
 	terms     *terms.Terms // see openTerms
 	figures   *figures.Figures
+	workers   *workers.Workers
 	quota     *answerquota.Quota
 	left      sync.Map // see [strategy.Env]
 }
@@ -74,12 +75,12 @@ func (b *back) open(ctx context.Context) error {
 	b.openAudit(ctx)
 	id, _ := b.nodes.Self()
 	store := b.store.Store
+	b.workers = workers.New(workers.Options{
+		Documents: store.Documents(), Slots: store.Slots(), Cluster: b.store.Cluster,
+		Now: b.base.opts.now, Stopping: b.front.gate.Draining, Log: b.base.log,
+	})
 	b.front.gate.Ready(&gate.Running{
-		Workers: workers.New(workers.Options{
-			Documents: store.Documents(), Slots: store.Slots(), Cluster: b.store.Cluster,
-			Now: b.base.opts.now, Stopping: b.front.gate.Draining, Log: b.base.log,
-		}),
-		Issuer: b.issuer, Catalogue: b.catalogue.Editor(), Nodes: b.nodes, Figures: b.figures, Answers: b.openAnswers(ctx),
+		Workers: b.workers, Issuer: b.issuer, Catalogue: b.catalogue.Editor(), Nodes: b.nodes, Figures: b.figures, Answers: b.openAnswers(ctx),
 		Documents: b.duties(), Node: id, Clock: b.common.Now,
 		Troubles: func() (store, definitions *seqd.Error) { return b.failedOver(), b.nodes.Mixed() },
 	})

@@ -12,6 +12,7 @@ import (
 	"github.com/seqd/seqd/server/logging"
 	"github.com/seqd/seqd/server/metrics"
 	"github.com/seqd/seqd/server/tracing"
+	"github.com/seqd/seqd/server/workers"
 )
 
 // tracesPatience is how long a stop waits for the last spans to be sent, at most: no number depends
@@ -106,6 +107,9 @@ func (b *back) tell(s *metrics.Source) {
 		return b.feed.Number(), b.feed.Failures(), b.feed.Ignored()
 	}
 	s.AnswerBytes, s.Leading = b.keptBytes, b.terms.Leading
+	s.Workers = func(tell func(string, metrics.Pool)) {
+		b.workers.Measure(func(pool string, f workers.Figures) { tell(pool, metrics.Pool(f)) })
+	}
 	if b.store.Store.Shared() {
 		s.Mixed = b.nodes.Mixed
 	}

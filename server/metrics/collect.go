@@ -40,6 +40,8 @@ type Source struct {
 	// AnswerBytes returns how many bytes the answers to requests with an Idempotency-Key take on all
 	// nodes, and how many they may take, 0 for any number.
 	AnswerBytes func() (bytes, most int64)
+	// Workers tells what this node measures of each pool of worker IDs.
+	Workers func(tell func(pool string, p Pool))
 	// LinesDropped and LinesSkipped count log lines, SpansDropped counts spans that were left out.
 	LinesDropped, LinesSkipped, SpansDropped func() int64
 }
@@ -52,6 +54,14 @@ type HTTP struct {
 	// totals.
 	Shed, Refused, Displaced, Silent int64
 	Issued, Replayed, Failed         int64
+}
+
+// Pool is what a node measures of a pool of worker IDs. Held and Free count only if Seen.
+type Pool struct {
+	Held, Free            int64
+	Seen                  bool
+	StandingBy            int64
+	Leased, Renewed, Lost int64
 }
 
 // Describe implements [prometheus.Collector].

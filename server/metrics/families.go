@@ -180,6 +180,16 @@ var (
 	clockOffset         = gauge(most, "seqd_registry_clock_offset_seconds", "By how much this node's clock was ahead of the registry's.", "registry")
 )
 
+// Worker IDs that other programs lease.
+var (
+	workersHeld    = gauge(most, "seqd_worker_ids_held", "Worker IDs of a pool that programs held when this node last saw all of its registry; missing if that says little any more.", "pool")
+	workersFree    = gauge(least, "seqd_worker_ids_free", "Worker IDs that could be leased then.", "pool")
+	workersStandby = gauge(most, "seqd_worker_requests_standing_by", "Requests for a worker ID that wait at this node.", "pool")
+	workersLeased  = counter("seqd_worker_leases_total", "Leases of worker IDs that this node granted.", "pool")
+	workersRenewed = counter("seqd_worker_renewals_total", "Leases that this node renewed.", "pool")
+	workersLost    = counter("seqd_worker_leases_lost_total", "Renewals and releases that this node refused because the lease had ended.", "pool")
+)
+
 // Plugins and rejection handlers. A handler is in plugin, as webhook:1, and its biz_type is empty.
 var (
 	queueDepth   = gauge(most, "seqd_queue_depth", "Records that wait in a queue.", "biz_type", "plugin")

@@ -385,6 +385,7 @@ func driven(t *testing.T) *Metrics {
 		StoreCreated:    func() (time.Time, bool) { return time.Unix(1, 0), true },
 		Mixed:           func() *seqd.Error { return seqd.Errorf(seqd.CodeConflict, "look") },
 		Leading:         func() bool { return true },
+		Workers:         func(tell func(string, Pool)) { tell("fleet", Pool{Seen: true}) },
 		Handlers: func(tell func(string, seqd.Measurement)) {
 			tell("webhook", seqd.Measurement{Gauge: seqd.GaugeQueued, Value: 7})
 		},
@@ -401,6 +402,22 @@ func driven(t *testing.T) *Metrics {
 		m.Event(seqd.Event{Kind: kind})
 	}
 	return m
+}
+
+// As many pools have a label of their own as biz types, and the others are together.
+func TestPools(t *testing.T) {
+	m := newMetrics(1)
+	m.watch(Source{Workers: func(tell func(string, Pool)) {
+		tell("a", Pool{Held: 3, Free: 1, Seen: true, StandingBy: 2, Leased: 10, Renewed: 20, Lost: 1})
+		tell("b", Pool{Held: 2, Free: 2, Seen: true, Leased: 1, Renewed: 2})
+		tell("c", Pool{Held: 9, Leased: 5, Lost: 1})
+	}})
+	want(t, gathered(t, m), map[string]float64{
+		`seqd_worker_ids_held a`: 3, `seqd_worker_ids_held _other`: 2,
+		`seqd_worker_ids_free a`: 1, `seqd_worker_ids_free _other`: 2,
+		`seqd_worker_requests_standing_by a`: 2, `seqd_worker_leases_total a`: 10, `seqd_worker_leases_total _other`: 6,
+		`seqd_worker_renewals_total _other`: 2, `seqd_worker_leases_lost_total a`: 1, `seqd_worker_leases_lost_total _other`: 1,
+	})
 }
 
 // TestDocument checks that docs/METRICS.md describes exactly the metrics that are shown.

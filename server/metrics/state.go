@@ -48,6 +48,10 @@ func (m *Metrics) collectState(to chan<- prometheus.Metric, s Source) {
 		s.Issuer.Measure(l.told)
 		l.conclude()
 	}
+	if s.Workers != nil {
+		known := make(map[string]bool)
+		s.Workers(func(pool string, p Pool) { l.pool(l.labelOf(known, pool), p) })
+	}
 	if s.Handlers != nil {
 		s.Handlers(func(handler string, v seqd.Measurement) { l.beside("", l.labelOf(l.handlers, handler), v) })
 	}
@@ -159,7 +163,19 @@ func (l *look) beside(label, plugin string, v seqd.Measurement) {
 	}
 }
 
-// labelOf returns the label of a registry or a handler. As many have their own as biz types may
+// pool notes what this node measured of a pool of worker IDs.
+func (l *look) pool(label string, p Pool) {
+	if p.Seen {
+		l.put(workersHeld, float64(p.Held), label, "")
+		l.put(workersFree, float64(p.Free), label, "")
+	}
+	l.put(workersStandby, float64(p.StandingBy), label, "")
+	l.put(workersLeased, float64(p.Leased), label, "")
+	l.put(workersRenewed, float64(p.Renewed), label, "")
+	l.put(workersLost, float64(p.Lost), label, "")
+}
+
+// labelOf returns the label of a registry, a pool or a handler. As many have their own as biz types may
 // have, but at least one.
 func (l *look) labelOf(known map[string]bool, name string) string {
 	name = strings.ToValidUTF8(name, "?")

@@ -36,6 +36,9 @@ type queue struct {
 	turn    longlock.Lock
 	waiting atomic.Int64 // those that may stand by
 	starved atomic.Bool  // whoever has the turn stands by
+
+	leased, renewed, lost atomic.Int64 // see Figures
+	seen                  atomic.Pointer[seen]
 }
 
 // queue returns the queue of a pool.
@@ -137,6 +140,7 @@ func (w *Workers) lease(ctx context.Context, pool, instance string) (admin.Worke
 		m.Horizon = reaches(p, t).Milliseconds()
 		swap, l, err := m.Acquire(t, w.ms())
 		if err != nil {
+			w.queue(p.Name).saw(p, t, 0)
 			return admin.WorkerLease{}, err
 		}
 		if max(t.Now, l.Lower) >= last(p) {
@@ -149,6 +153,8 @@ func (w *Workers) lease(ctx context.Context, pool, instance string) (admin.Worke
 		case err != nil:
 			return admin.WorkerLease{}, failure(err)
 		case made:
+			w.queue(p.Name).leased.Add(1)
+			w.queue(p.Name).saw(p, t, 1)
 			p.TTL = reaches(p, t)
 			return w.granted(ctx, p, grant{l, t.Now})
 		}
@@ -157,6 +163,7 @@ func (w *Workers) lease(ctx context.Context, pool, instance string) (admin.Worke
 
 // Renew implements [admin.Workers].
 func (w *Workers) Renew(ctx context.Context, pool, text string) (none admin.WorkerLease, err error) {
+	defer func() { w.counted(pool, err) }()
 	ctx, cancel := context.WithTimeout(ctx, attempt)
 	defer cancel()
 	p, err := w.recent(ctx, pool)
@@ -167,11 +174,18 @@ func (w *Workers) Renew(ctx context.Context, pool, text string) (none admin.Work
 	if err != nil {
 		return none, err
 	}
+	ids, q := []int64{l.ID}, w.queue(p.Name)
+	if s := q.seen.Load(); s == nil || time.Since(s.at) > lookAgain {
+		ids = nil
+	}
 	for {
 		m := w.holding(p, l)
-		t, err := w.prepared(ctx, p.Name, m, l.ID)
+		t, err := w.prepared(ctx, p.Name, m, ids...)
 		if err != nil {
 			return none, err
+		}
+		if ids == nil {
+			q.saw(p, t, 0)
 		}
 		slot, err := w.held(ctx, p.Name, m, t, l)
 		if err != nil {
@@ -201,7 +215,12 @@ func (w *Workers) Renew(ctx context.Context, pool, text string) (none admin.Work
 }
 
 // Release implements [admin.Workers].
-func (w *Workers) Release(ctx context.Context, pool, text string, last time.Time) error {
+func (w *Workers) Release(ctx context.Context, pool, text string, last time.Time) (err error) {
+	defer func() {
+		if err != nil { // a release is no renewal
+			w.counted(pool, err)
+		}
+	}()
 	ctx, cancel := context.WithTimeout(ctx, attempt)
 	defer cancel()
 	p, err := w.recent(ctx, pool)
@@ -240,6 +259,7 @@ func (w *Workers) Release(ctx context.Context, pool, text string, last time.Time
 			return failure(err)
 		case made:
 			w.behind(p.Name, l, swap.NewSet)
+			w.queue(p.Name).released()
 			return nil
 		}
 	}

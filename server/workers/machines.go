@@ -134,16 +134,26 @@ func (m *machine) notYet(used int64) error {
 
 // Distribute implements [admin.Machines].
 func (w *Workers) Distribute(ctx context.Context, pool string, bits int, instance string, reach time.Duration) (id int64, begin time.Time, err error) {
+	again := false
 	err = w.machine(ctx, pool, instance, reach, func(m *machine) (swap persist.SlotSwap, err error) {
 		swap, id, begin, err = m.distribute(bits)
+		again = m.held != nil
 		return swap, err
 	})
+	switch {
+	case again:
+		w.counted(pool, err)
+	case err == nil:
+		w.queue(pool).leased.Add(1)
+	}
 	return id, begin, err
 }
 
 // Guard implements [admin.Machines].
 func (w *Workers) Guard(ctx context.Context, pool, instance string, reach time.Duration) error {
-	return w.machine(ctx, pool, instance, reach, (*machine).guard)
+	err := w.machine(ctx, pool, instance, reach, (*machine).guard)
+	w.counted(pool, err)
+	return err
 }
 
 // machine makes the change that decide returns.
@@ -173,6 +183,11 @@ func (w *Workers) machine(ctx context.Context, pool, instance string, reach time
 		if made, err := w.opts.Slots.Swap(ctx, registry(p.Name), swap); err != nil {
 			return failure(err)
 		} else if made {
+			more := int64(0)
+			if m.held == nil {
+				more = 1
+			}
+			w.queue(p.Name).saw(p, m.table, more)
 			return nil
 		}
 	}

@@ -101,6 +101,7 @@ func (w *Workers) Pool(ctx context.Context, name string) (p admin.WorkerPool, er
 	if err != nil {
 		delete(w.pools, name)
 		if errors.Is(err, persist.ErrNotFound) {
+			delete(w.queues, name)
 			return p, seqd.Errorf(seqd.CodeUnknownPool, "there is no pool %s of worker IDs", name)
 		}
 		return p, failure(err)
@@ -227,6 +228,7 @@ func (w *Workers) DeletePool(ctx context.Context, name string, force bool, may f
 	err = w.opts.Documents.Delete(ctx, Kind, name, p.Revision)
 	w.mu.Lock()
 	delete(w.pools, name)
+	delete(w.queues, name)
 	w.mu.Unlock()
 	switch {
 	case errors.Is(err, persist.ErrConflict):

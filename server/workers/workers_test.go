@@ -95,6 +95,36 @@ func TestLife(t *testing.T) {
 	})
 }
 
+// A node measures each pool that it was asked about, as it last saw the registry.
+func TestFigures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.New(time.Now)
+		a, b := node(store, 0), node(store, 0)
+		figures := func(w *Workers) (f Figures) {
+			w.Measure(func(pool string, of Figures) {
+				must.Equal(t, pool, "shop")
+				f = of
+			})
+			return f
+		}
+		settled(t, a, "shop", 1, 10*time.Second)
+		must.Equal(t, figures(a), Figures{Held: 0, Free: 2, Seen: true, Leased: 1}, "after a release")
+		one := must.Get(a.Lease(t.Context(), "shop", "one", 0))(t)
+		must.Get(a.Lease(t.Context(), "shop", "two", 0))(t)
+		must.Equal(t, must.Get(b.Renew(t.Context(), "shop", one.Lease))(t).ID, one.ID)
+		must.Equal(t, figures(b), Figures{Held: 2, Seen: true, Renewed: 1}, "after a renewal at another node")
+		wants(t, must.Err(b.Renew(t.Context(), "shop", "none")), seqd.CodeLeaseLost)
+		time.Sleep(10*time.Second + time.Millisecond)
+		wants(t, must.Err(b.Renew(t.Context(), "shop", one.Lease)), seqd.CodeLeaseLost)
+		must.Equal(t, figures(b), Figures{Free: 2, Seen: true, Renewed: 1, Lost: 2}, "after the end of all leases")
+		must.Equal(t, figures(a), Figures{Held: 2, Seen: true, Leased: 3}, "what this node saw")
+		time.Sleep(time.Minute)
+		must.Equal(t, figures(a), Figures{Leased: 3}, "that is too old")
+		must.Get(b.DeletePool(t.Context(), "shop", true, func(*admin.WorkerPool) error { return nil }))(t)
+		must.Equal(t, figures(b), Figures{}, "without the pool")
+	})
+}
+
 // W2: only what a node has written for the pool is a lease.
 func TestForgedLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
