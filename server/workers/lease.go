@@ -143,8 +143,8 @@ func (w *Workers) lease(ctx context.Context, pool, instance string) (admin.Worke
 			w.queue(p.Name).saw(p, t, 0)
 			return admin.WorkerLease{}, err
 		}
-		if max(t.Now, l.Lower) >= last(p) {
-			return admin.WorkerLease{}, seqd.Errorf(seqd.CodeExhausted, "the times of the pool %s ended at %s: make a pool with another name and a later epoch", p.Name, admin.Time(last(p)))
+		if err := inTime(p, max(t.Now, l.Lower)); err != nil {
+			return admin.WorkerLease{}, err
 		}
 		if len(t.Slots) == 0 {
 			alone(&swap)

@@ -90,6 +90,9 @@ func (m *machine) distribute(bits int) (swap persist.SlotSwap, id int64, begin t
 	if used := l.Lower + time.Second.Milliseconds(); used >= now {
 		return swap, 0, begin, m.notYet(used)
 	}
+	if err := inTime(m.pool, now); err != nil {
+		return swap, 0, begin, err
+	}
 	swap.NewSlot.Token = fmt.Sprintf(machineToken, l.Lower, m.member.Horizon) + l.Token
 	alone(&swap)
 	return swap, l.ID, time.UnixMilli(l.Lower + 1), nil

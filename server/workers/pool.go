@@ -54,6 +54,14 @@ func bits(p admin.WorkerPool) machineid.Bits {
 // last returns the last time, in ms since the Unix epoch, that fits into a number.
 func last(p admin.WorkerPool) int64 { return p.Epoch.UnixMilli() + 1<<bits(p).Time() - 1 }
 
+// inTime returns an error unless later times than one fit into a number.
+func inTime(p admin.WorkerPool, ms int64) error {
+	if ms < last(p) {
+		return nil
+	}
+	return seqd.Errorf(seqd.CodeExhausted, "the times of the pool %s ended at %s: make a pool with another name and a later epoch", p.Name, admin.Time(last(p)))
+}
+
 // layout describes the numbers that are made with the worker IDs of a pool.
 func layout(p admin.WorkerPool) string { return bits(p).Layout(p.Epoch.UnixMilli()) }
 
