@@ -133,4 +133,45 @@ func leasesWorkers(t *testing.T, one, two persist.Store) {
 	if again := must.Get(a.Lease(ctx, "shop", "again", 0))(t); !again.After.After(next.Until.Add(3 * time.Second)) {
 		t.Errorf("after a restore a lease begins at %v, and one ended at %v", again.After, next.Until)
 	}
+	distributes(t, one, nodes)
+}
+
+// distributes leases machine IDs to clients of CosId. Each asks both nodes at once, and gets one.
+func distributes(t *testing.T, store persist.Store, nodes []*workers.Workers) {
+	t.Helper()
+	const instances, bits, guard, registry = 60, 7, 20 * time.Second, "workers cosid"
+	ctx := t.Context()
+	must.Get(nodes[0].SetPool(ctx, "cosid", func(p *admin.WorkerPool) error { p.BitsMachine = bits; return nil }))(t)
+	table := must.Get(store.Slots().Look(ctx, registry))(t)
+	set := *table.Set
+	set.Floor = table.Now - time.Hour.Milliseconds() // nothing of the pool was lost
+	must.Equal(t, true, must.Get(store.Slots().Swap(ctx, registry, persist.SlotSwap{OldSet: table.Set, NewSet: &set, Source: table.Source}))(t))
+
+	var mu sync.Mutex
+	ids := make(map[string][]int64)
+	var clients sync.WaitGroup
+	for i := range 2 * instances {
+		name := fmt.Sprint("client ", i/2)
+		clients.Go(func() {
+			id, begin, err := nodes[i%2].Distribute(ctx, "cosid", bits, name, guard)
+			if err != nil || begin.UnixMilli() <= set.Floor {
+				t.Errorf("%s begins at %v: %v", name, begin, err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			ids[name] = append(ids[name], id)
+		})
+	}
+	clients.Wait()
+	held := make(map[int64]string)
+	for name, both := range ids {
+		if both[0] != both[1] || held[both[0]] != "" {
+			t.Errorf("%s got the machine IDs %v, and %q has the first of them", name, both, held[both[0]])
+		}
+		held[both[0]] = name
+		must.Do(t, nodes[1].Guard(ctx, "cosid", name, guard))
+	}
+	if err := must.Err(nodes[0].Lease(ctx, "cosid", "none", 0)); seqd.CodeOf(err) != seqd.CodeConflict {
+		t.Errorf("a program leases from a pool of CosId's clients: %v", err)
+	}
 }

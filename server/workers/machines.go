@@ -135,8 +135,19 @@ func (m *machine) notYet(used int64) error {
 		Detail: "no machine ID of the pool " + m.pool.Name + " can be leased before " + admin.Time(used+1) + ": try again then"}
 }
 
+var errBusy = &seqd.Error{Code: seqd.CodeOverloaded, RetryAfter: time.Second, Detail: "many programs ask for a machine ID of the pool"}
+
 // Distribute implements [admin.Machines].
 func (w *Workers) Distribute(ctx context.Context, pool string, bits int, instance string, reach time.Duration) (id int64, begin time.Time, err error) {
+	if _, err := w.recent(ctx, pool); err != nil {
+		return 0, begin, err
+	}
+	// One after the other, because each grant excludes the others.
+	q := w.queue(pool)
+	if err := q.turn.LockWithin(ctx, patience, errBusy); err != nil {
+		return 0, begin, seqd.AsError(err)
+	}
+	defer q.turn.Unlock()
 	again := false
 	err = w.machine(ctx, pool, instance, reach, func(m *machine) (swap persist.SlotSwap, err error) {
 		swap, id, begin, err = m.distribute(bits)
@@ -147,7 +158,7 @@ func (w *Workers) Distribute(ctx context.Context, pool string, bits int, instanc
 	case again:
 		w.counted(pool, err)
 	case err == nil:
-		w.queue(pool).leased.Add(1)
+		q.leased.Add(1)
 	}
 	return id, begin, err
 }
