@@ -2,9 +2,7 @@ package terms
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/seqd/seqd/persist"
@@ -13,19 +11,20 @@ import (
 // ErrNoPermit is returned when no permit is free.
 var ErrNoPermit = errors.New("no permit is free")
 
-// Permit is one that this node holds until it frees it, or until its session ends: see
+// Permit is a permit that this node holds until it calls Free, or until its session ends: see
 // [Terms.Session].
 type Permit struct {
-	// Slot is its number, from 0 to one less than there are permits.
+	// Slot is the number of the permit, from 0 to one less than there are permits.
 	Slot int
 
 	terms                    *Terms
 	kind, key, session, name string
 }
 
-// Acquire gets one of a number of permits, which a document records, for what has a name. A session
-// gets one for each name, however often it asks. Errors are [ErrNoPermit], [ErrNoSession] and those
-// of the store, after which it may be held nevertheless.
+// Acquire gets one of at most most permits, which the document of this kind and key records. name says
+// what the permit is for: a session gets one for each name, however often it asks. Errors are
+// [ErrNoPermit], [ErrNoSession] and those of the store. After an error of the store the session may
+// hold the permit nevertheless.
 func (t *Terms) Acquire(ctx context.Context, kind, key, name string, most int) (*Permit, error) {
 	s, ok := t.own()
 	switch {
@@ -36,7 +35,7 @@ func (t *Terms) Acquire(ctx context.Context, kind, key, name string, most int) (
 	}
 	p := &Permit{terms: t, kind: kind, key: key, session: s.key, name: name}
 	return p, p.change(ctx, func(before Permits) (next Permits, err error) {
-		dead := make(map[string]bool)
+		dead := make(map[string]bool) // asked for only if all permits are held
 		for _, h := range before.Holders {
 			if len(before.Holders) >= most && h.Session != s.key && !dead[h.Session] {
 				if dead[h.Session], err = t.gone(ctx, h.Session); err != nil {
@@ -51,7 +50,7 @@ func (t *Terms) Acquire(ctx context.Context, kind, key, name string, most int) (
 	})
 }
 
-// StandBy is Acquire that waits until a permit is free, or until ctx ends.
+// StandBy calls Acquire until a permit is free, or until ctx ends.
 func (t *Terms) StandBy(ctx context.Context, kind, key, name string, most int) (*Permit, error) {
 	for {
 		p, err := t.Acquire(ctx, kind, key, name, most)
@@ -81,10 +80,11 @@ func (p *Permit) Free(ctx context.Context) error {
 	return err
 }
 
-// errNothing is why nothing is written.
+// errNothing lets change return without a write.
 var errNothing = errors.New("nothing changes")
 
-// change changes the permits by compare-and-set, again if another node was first.
+// change writes what to returns for the present permits, by compare-and-set. If another node was
+// first, it calls to again.
 func (p *Permit) change(ctx context.Context, to func(Permits) (Permits, error)) error {
 	t := p.terms
 	for {
@@ -93,27 +93,15 @@ func (p *Permit) change(ctx context.Context, to func(Permits) (Permits, error)) 
 			return ErrNoSession
 		}
 		var before Permits
-		doc, err := t.opts.Documents.Read(ctx, p.kind, p.key)
-		switch {
-		case errors.Is(err, persist.ErrNotFound):
-			doc = persist.Document{Kind: p.kind, Key: p.key}
-		case err != nil:
+		doc, err := t.readBody(ctx, p.kind, p.key, &before)
+		if err != nil {
 			return err
-		default:
-			if err = json.Unmarshal([]byte(doc.Body), &before); err != nil {
-				return fmt.Errorf("%w: %s is damaged: %w", persist.ErrInvalid, doc.PersistID(), err)
-			}
 		}
 		next, err := to(before)
 		if err != nil {
 			return err
 		}
-		text, err := json.Marshal(next)
-		if err != nil {
-			return err
-		}
-		doc.Revision, doc.Body, doc.Timestamp = doc.Revision+1, string(text), t.opts.Now().UnixMilli()
-		if err = t.put(ctx, doc, s.fence); !persist.Overtaken(err) {
+		if _, err = t.putBody(ctx, doc, next, s.fence); !persist.Overtaken(err) {
 			return err
 		}
 	}

@@ -15,45 +15,44 @@ const (
 	// leaderKind and leaderKey are of the document of the work that the leader owns.
 	leaderKind = "leader"
 	leaderKey  = "leader"
-	// planPause is the longest pause between two passes of the plan.
-	planPause = 3 * time.Second
-	// planPatience bounds a pass. The beat does not wait for it.
+	// planPause is the longest pause between two plans of the leader, and planPatience bounds the call
+	// of Options.Wanted and the write of the manifest. The beat does not wait for them.
+	planPause    = 3 * time.Second
 	planPatience = 10 * time.Second
 )
 
-// Manifest is K5, advice: what the leader wants. Whatever it says, a node takes a work by
-// [Terms.Take] before it does it. So a manifest that is wrong, or old, or of two leaders, costs time
-// and nothing else.
+// Manifest is K5, advice: it says which session should do which work. A node calls [Terms.Take] before
+// it does a work, whatever the manifest says. So a manifest that is wrong, or old, or written by two
+// leaders in turn, costs time and nothing else.
 type Manifest struct {
-	// Works are the works that each session should do, in their order. A document has room for some
-	// ten thousand.
+	// Works are the works that each session should do, in alphabetical order. A document has room for
+	// some ten thousand.
 	Works map[string][]string `json:"works,omitempty"`
 }
 
-// Leading reports whether this node should do what one node of the cluster does. It is for what does
-// no harm if two nodes do it for a moment, or none.
+// Leading reports whether this node leads, as far as it knows. It is for duties that do no harm if two
+// nodes do them for a moment, or if no node does.
 func (t *Terms) Leading() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.owner.Session == t.session.key && t.alive()
+	return t.leader.Session == t.session.key && t.alive()
 }
 
-// Leader returns the ID of the node that leads, as far as this node knows, "" if it does not know.
+// Leader returns the ID of the node that leads, as far as this node knows; "" if it does not know.
 func (t *Terms) Leader() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return nodeOf(t.owner.Session)
+	return nodeOf(t.leader.Session)
 }
 
-// Manifest returns what the leader wants, as far as this node knows. It must not be changed.
+// Manifest returns the manifest that this node read last. The caller must not change it.
 func (t *Terms) Manifest() Manifest {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.manifest
 }
 
-// Replan lets the leader plan within a second, if this node is the leader. Several calls are one
-// pass.
+// Replan lets this node plan within a second, if it leads. Several calls before that lead to one plan.
 func (t *Terms) Replan() {
 	select {
 	case t.replan <- struct{}{}:
@@ -61,32 +60,32 @@ func (t *Terms) Replan() {
 	}
 }
 
-// look finds out who leads. It takes that over from a session that is dead, and does the duties of
-// the leader if this node leads.
-func (t *Terms) look(ctx context.Context) error {
+// lead finds out who leads. If the leader's session is dead, this node takes over. If this node leads,
+// it declares silent sessions dead, and plans.
+func (t *Terms) lead(ctx context.Context) error {
 	s, ok := t.own()
 	if !ok {
 		return nil
 	}
 	if !t.opts.Shared {
-		return t.plan(ctx, nil, []string{s.key})
+		return t.advise(ctx, nil, []string{s.key})
 	}
-	w, sessions, err := t.find(ctx, s)
+	w, sessions, err := t.findLeader(ctx, s)
 	if err != nil || sessions == nil {
 		return err
 	}
-	return t.plan(ctx, w, sessions)
+	return t.advise(ctx, w, sessions)
 }
 
-// find finds out who leads, or takes that over. If this node leads, it returns the work and all
-// sessions that are not dead.
-func (t *Terms) find(ctx context.Context, s session) (w *Work, sessions []string, err error) {
+// findLeader finds out who leads, or takes over. If this node led already, it returns the work "leader"
+// and all sessions that are not dead. Otherwise sessions is nil.
+func (t *Terms) findLeader(ctx context.Context, s session) (w *Work, sessions []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, storePatience)
 	defer cancel()
 	if w, err = t.read(ctx, leaderKind, leaderKey); err != nil {
 		return nil, nil, err
 	}
-	t.follow(w)
+	t.noteLeader(w)
 	if w.Session == s.key {
 		sessions, err = t.declareAll(ctx)
 		return w, sessions, err
@@ -96,23 +95,23 @@ func (t *Terms) find(ctx context.Context, s session) (w *Work, sessions []string
 	}
 	if err = w.take(ctx); err == nil {
 		t.opts.Log.Info("this node leads")
-		t.follow(w)
-	} else if errors.Is(err, ErrTaken) { // the next look finds out by whom
+		t.noteLeader(w)
+	} else if errors.Is(err, ErrTaken) { // the next call of lead finds out by whom
 		err = nil
 	}
 	return nil, nil, err
 }
 
-// follow notes who leads and what it wants.
-func (t *Terms) follow(w *Work) {
+// noteLeader notes who leads, and the manifest.
+func (t *Terms) noteLeader(w *Work) {
 	var m Manifest
-	_ = json.Unmarshal(w.State, &m) // there is none, or the next one replaces it
+	_ = json.Unmarshal(w.State, &m) // if it cannot be read, it is empty until the leader writes the next one
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.owner, t.manifest = w.Owner, m
+	t.leader, t.manifest = w.Owner, m
 }
 
-// declareAll declares all sessions that are dead, and returns the others.
+// declareAll reads all sessions, declares the silent ones dead, and returns the others.
 func (t *Terms) declareAll(ctx context.Context) (alive []string, err error) {
 	var docs []persist.Document
 	for doc, err := range persist.EveryDocument(ctx, t.opts.Documents, kind) {
@@ -121,24 +120,23 @@ func (t *Terms) declareAll(ctx context.Context) (alive []string, err error) {
 		}
 		docs = append(docs, doc)
 	}
-	alive, _, err = t.declare(ctx, docs)
-	return alive, err
+	return t.declare(ctx, docs)
 }
 
-// plan makes the manifest anew when that is due, and writes it if it is another one. w is nil if
-// nobody else reads it.
-func (t *Terms) plan(ctx context.Context, w *Work, sessions []string) error {
+// advise plans if that is due, and writes the manifest if it differs from the last one. w is the work
+// "leader", nil if the store is not shared: then no other node reads the manifest.
+func (t *Terms) advise(ctx context.Context, w *Work, sessions []string) error {
 	if t.opts.Wanted == nil {
 		return nil
 	}
 	select {
 	case <-t.replan:
 	default:
-		if time.Since(t.planned) < planPause {
+		if time.Since(t.plannedAt) < planPause {
 			return nil
 		}
 	}
-	t.planned = time.Now()
+	t.plannedAt = time.Now()
 	ctx, cancel := context.WithTimeout(ctx, planPatience)
 	defer cancel()
 	wanted, err := t.opts.Wanted(ctx)
@@ -148,7 +146,7 @@ func (t *Terms) plan(ctx context.Context, w *Work, sessions []string) error {
 	before := t.Manifest()
 	for session, works := range before.Works {
 		for _, work := range works {
-			if owner, there := wanted[work]; there && owner == "" { // it is on its way to the session that should do it
+			if owner, there := wanted[work]; there && owner == "" { // that session has not taken it yet
 				wanted[work] = session
 			}
 		}

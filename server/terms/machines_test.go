@@ -21,7 +21,7 @@ func at(d time.Duration) instant.Instant { return instant.Instant{Mono: d, Wall:
 func TestSessionStopsItself(t *testing.T) {
 	s := newSession("a", "")
 	must.Equal(t, s.alive(at(0)), false, "before the first beat")
-	s.told(at(10*time.Second), nil)
+	s.noteBeat(at(10*time.Second), nil)
 	const bound = 12700 * time.Millisecond
 	for name, test := range map[string]struct {
 		now  instant.Instant
@@ -36,7 +36,7 @@ func TestSessionStopsItself(t *testing.T) {
 	} {
 		must.Equal(t, s.alive(test.now), test.want, name)
 	}
-	s.told(at(20*time.Second), nil) // nobody has deleted it: it may go on
+	s.noteBeat(at(20*time.Second), nil) // nobody has deleted it: it may go on
 	must.Equal(t, s.alive(at(20*time.Second)), true, "after a late beat")
 }
 
@@ -45,7 +45,7 @@ func TestSessionEnds(t *testing.T) {
 	begun := func() *session {
 		s := newSession("a", "f")
 		for range 3 {
-			s.told(at(0), nil)
+			s.noteBeat(at(0), nil)
 		}
 		return &s
 	}
@@ -54,14 +54,14 @@ func TestSessionEnds(t *testing.T) {
 		do   func(s *session)
 		over bool
 	}{
-		"gone":                {func(s *session) { s.told(at(1), persist.ErrNotFound) }, true},
-		"another fence":       {func(s *session) { s.told(at(1), persist.ErrFailedOver) }, true},
-		"no answer":           {func(s *session) { s.told(at(1), unknown) }, false},
-		"then gone":           {func(s *session) { s.told(at(1), unknown); s.found(0, persist.ErrNotFound) }, true},
-		"then still there":    {func(s *session) { s.told(at(1), unknown); s.found(3, nil) }, false},
-		"then written":        {func(s *session) { s.told(at(1), unknown); s.found(4, nil) }, false},
-		"then no answer":      {func(s *session) { s.told(at(1), unknown); s.found(0, unknown) }, false},
-		"the store went back": {func(s *session) { s.told(at(1), persist.ErrConflict); s.found(2, nil) }, true},
+		"gone":                {func(s *session) { s.noteBeat(at(1), persist.ErrNotFound) }, true},
+		"another fence":       {func(s *session) { s.noteBeat(at(1), persist.ErrFailedOver) }, true},
+		"no answer":           {func(s *session) { s.noteBeat(at(1), unknown) }, false},
+		"then gone":           {func(s *session) { s.noteBeat(at(1), unknown); s.noteRead(0, persist.ErrNotFound) }, true},
+		"then still there":    {func(s *session) { s.noteBeat(at(1), unknown); s.noteRead(3, nil) }, false},
+		"then written":        {func(s *session) { s.noteBeat(at(1), unknown); s.noteRead(4, nil) }, false},
+		"then no answer":      {func(s *session) { s.noteBeat(at(1), unknown); s.noteRead(0, unknown) }, false},
+		"the store went back": {func(s *session) { s.noteBeat(at(1), persist.ErrConflict); s.noteRead(2, nil) }, true},
 	} {
 		s := begun()
 		test.do(s)
@@ -69,7 +69,7 @@ func TestSessionEnds(t *testing.T) {
 		must.Equal(t, s.alive(at(2)), !test.over, "alive: "+name)
 	}
 	s := newSession("a", "")
-	s.told(at(0), unknown)
+	s.noteBeat(at(0), unknown)
 	must.Equal(t, s.over, true, "its first beat has no answer")
 }
 
@@ -80,10 +80,10 @@ func TestSessionNextBeat(t *testing.T) {
 		t.Errorf("keys %q and %q", s.key, other.key)
 	}
 	must.Equal(t, s.next(time.UnixMilli(5)), persist.Document{Kind: kind, Key: s.key, Revision: 1, Body: "{}", Timestamp: 5})
-	s.told(at(0), nil)
+	s.noteBeat(at(0), nil)
 	must.Equal(t, s.next(time.UnixMilli(6)).Revision, 2)
-	s.told(at(0), errors.New("no answer"))
-	s.found(2, nil)
+	s.noteBeat(at(0), errors.New("no answer"))
+	s.noteRead(2, nil)
 	must.Equal(t, s.next(time.UnixMilli(7)).Revision, 3)
 }
 
@@ -100,7 +100,7 @@ func TestWatchDeclaresDead(t *testing.T) {
 		if i == 5 {
 			docs = append(docs, doc("late", 1))
 		}
-		dead := w.look(now, docs)
+		dead := w.receive(now, docs)
 		must.Equal(t, slices.Contains(dead, doc("stopped", 7)), i >= 4, "after ", i)
 		if len(dead) > 1 {
 			t.Errorf("after %d s, %v are dead", i, dead)
@@ -112,7 +112,7 @@ func TestWatchDeclaresDead(t *testing.T) {
 // After a gap, or a suspension, nobody is dead: the others may have been away as well.
 func TestWatchAfterGap(t *testing.T) {
 	docs := []persist.Document{{Key: "x", Revision: 7}}
-	look := func(w *watch, now instant.Instant) int { return len(w.look(now, docs)) }
+	look := func(w *watch, now instant.Instant) int { return len(w.receive(now, docs)) }
 	for name, shift := range map[string]instant.Instant{
 		"gap":       {Mono: time.Minute, Wall: time.Minute},
 		"suspended": {Wall: time.Minute},

@@ -8,22 +8,22 @@ import (
 
 // Permits are a semaphore that records its holders. It is the state of a document.
 type Permits struct {
-	// Most is how many there may be, as the last session that took one said.
+	// Most is the limit that the last session to take a permit named.
 	Most    int      `json:"most"`
 	Holders []Holder `json:"holders,omitempty"`
 }
 
-// Holder is who holds a permit.
+// Holder is a session that holds a permit.
 type Holder struct {
 	Session string `json:"session"`
-	// Name says what for. A session has one permit for a name.
+	// Name says what the permit is for. A session has at most one permit for each name.
 	Name string `json:"name,omitempty"`
 	// Slot is the number of the permit, from 0. It stays with the holder.
 	Slot int `json:"slot"`
 }
 
-// take is K7, permits: it returns the permits after a session has got one, and its slot. Those of
-// sessions that are dead are free. ok is false if none is free.
+// take is K7, permits: it returns the permits after a session has got one, and its slot. The permits
+// of dead sessions are free. ok is false if none is free.
 func (p Permits) take(session, name string, most int, dead func(session string) bool) (next Permits, slot int, ok bool) {
 	next = Permits{Most: most, Holders: slices.Clone(p.Holders)}
 	next.Holders = slices.DeleteFunc(next.Holders, func(h Holder) bool { return h.Session != session && dead(h.Session) })
@@ -40,7 +40,8 @@ func (p Permits) take(session, name string, most int, dead func(session string) 
 	return next, slot, true
 }
 
-// free returns the permits without that of a session for a name.
+// free returns the permits without the one that a session holds for a name. held is false if it holds
+// none.
 func (p Permits) free(session, name string) (next Permits, held bool) {
 	i := p.find(session, name)
 	if i < 0 {

@@ -15,28 +15,30 @@ import (
 const kind = "nodesession"
 
 const (
-	// Life is how long a session lives without a beat, about.
+	// Life is the time without a beat after which a session ends: its node stops margin earlier, and
+	// other nodes declare the session dead drift later.
 	Life = 3 * time.Second
 	// beatPause is the pause between two beats.
 	beatPause = Life / 3
-	// margin is how much earlier a node stops its work, and drift how much later others declare its
-	// session dead. Together they bound how much the rates of two clocks may differ.
+	// margin and drift together bound how much the rates of the clocks of two nodes may differ.
 	margin = Life / 10
 	drift  = Life / 10
 )
 
-// session is the beat of this node. Its methods are for a caller who holds a lock.
+// session is the session of this node, and what the node knows of its last beat. Its methods are for
+// a caller who holds a lock.
 type session struct {
 	// key is the ID of the node, a dot and a text that is used once. So a session that was declared
-	// dead never returns, even if a write of before arrives later.
+	// dead never returns, even if a beat that was sent before arrives later.
 	key string
-	// fence is that of the store when the session began, "" if the store has none. Each write names
-	// it, so a session ends with a failover that may have lost writes.
+	// fence is that of the store when the session began, "" if the store has none. Each write under
+	// the session names it, so a failover that may have lost writes ends the session.
 	fence string
-	// revision is the last that is known to be in the store, and sent when that beat was sent.
+	// revision is that of the last beat which the store has confirmed, 0 for none. sent is when the
+	// node sent that beat.
 	revision int64
 	sent     instant.Instant
-	// unsure is whether a later beat may be there.
+	// unsure is true if the store may have a later beat than that, because an answer was lost.
 	unsure bool
 	// over is whether the session has ended.
 	over bool
@@ -53,9 +55,9 @@ func nodeOf(key string) string {
 	return node
 }
 
-// alive is K1, self-stop: it reports whether the node may work. A beat that was sent then is received
-// later, and others wait for longer after that, see [watch.look]. So nobody has declared the session
-// dead before.
+// alive is K1, self-stop: it reports whether the node may work. The node counts from when it sent the
+// beat, and stops after Life − margin. Another node counts from when it received the beat, which is
+// later, and waits for Life + drift: see [watch.receive]. So the node stops first.
 func (s *session) alive(now instant.Instant) bool {
 	return s.revision > 0 && !s.over && (s.left(now) > 0 || sabotage.Off(sabotage.TermStop))
 }
@@ -70,21 +72,22 @@ func (s *session) next(at time.Time) persist.Document {
 	return persist.Document{Kind: kind, Key: s.key, Revision: s.revision + 1, Body: "{}", Timestamp: at.UnixMilli()}
 }
 
-// told notes what became of the document that next returned, which was sent then.
-func (s *session) told(sent instant.Instant, err error) {
+// noteBeat notes what the store answered to the beat that next returned, which was sent at sent.
+func (s *session) noteBeat(sent instant.Instant, err error) {
 	switch {
 	case err == nil:
 		s.revision, s.sent = s.revision+1, sent
 	case errors.Is(err, persist.ErrNotFound), errors.Is(err, persist.ErrFailedOver), s.revision == 0:
-		s.over = true // it was declared dead; the store has lost what nobody knows; it never began
+		// In this order: it was declared dead; the store failed over; it is not certain that it began.
+		s.over = true
 	default:
 		s.unsure = true
 	}
 }
 
-// found notes which revision is there after an unsure beat. A lower one than was there before means
-// that the store was put back.
-func (s *session) found(revision int64, err error) {
+// noteRead notes which revision the store has after an unsure beat. If it is lower than a confirmed
+// one, an older copy of the store was restored.
+func (s *session) noteRead(revision int64, err error) {
 	switch {
 	case errors.Is(err, persist.ErrNotFound), err == nil && revision < s.revision:
 		s.over = true

@@ -3,7 +3,9 @@ package terms
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -25,41 +27,40 @@ type Options struct {
 	Documents persist.Documents
 	// Fenced is the store if it has fences, nil if not.
 	Fenced persist.Fenced
-	// Shared is whether other nodes can use the store. If not, this node leads and its session never
-	// ends, and neither is written.
+	// Shared is true if other nodes can use the store. If not, this node leads, its session never ends,
+	// and no document says so.
 	Shared bool
 	// Node is the ID of this node.
 	Node string
-	// Now is the time of day, which is written for people who look at documents.
+	// Now returns the time of day. It is written for people who look at documents.
 	Now func() time.Time
 	Log *slog.Logger
 	// Clock reads the clocks of the machine; nil for [instant.Now].
 	Clock func() instant.Instant
-	// Wanted returns the works that the leader plans, each with the session that owns it now, "" for
-	// none. If it is nil, there are none. While it runs, the leader declares nobody dead.
+	// Wanted returns the works that the leader distributes, each with the session that owns it now, ""
+	// for none; nil if there are no such works. While Wanted runs, the leader declares nobody dead.
 	Wanted func(ctx context.Context) (map[string]string, error)
 }
 
-// Terms are the session of this node, what it works on, and whether it leads. It is safe for
-// concurrent use.
+// Terms is the part that a node takes: its session, and who leads. It is safe for concurrent use.
 type Terms struct {
 	opts   Options
 	replan chan struct{} // see [Terms.Replan]
-	// planned is when the leader planned last. Only look uses it.
-	planned time.Time
+	// plannedAt is when this node planned last. Only advise uses it.
+	plannedAt time.Time
 
 	mu       sync.Mutex // guards what follows
 	session  session
 	watch    watch
 	working  context.Context // ends when the session may not work any more
 	stop     context.CancelFunc
-	timer    *time.Timer // calls expire when that may be so; nil before the first beat
-	owner    Owner       // of the work "leader", as it was read last
-	manifest Manifest
+	timer    *time.Timer // calls expire when the session may end; nil before the first beat
+	leader   Owner       // the owner of the work "leader", as it was read last
+	manifest Manifest    // as it was read last
 }
 
-// New returns terms. Until [Terms.Run] is called the node has no session, and no node is known to
-// lead; if the store is not shared, this one leads at once.
+// New returns Terms without a session, which do not know who leads, until [Terms.Run] is called. If the
+// store is not shared, this node has a session and leads at once.
 func New(o Options) *Terms {
 	if o.Clock == nil {
 		o.Clock = instant.Now
@@ -68,7 +69,7 @@ func New(o Options) *Terms {
 	t.working, t.stop = context.WithCancel(context.Background())
 	t.session = newSession(o.Node, "")
 	if t.session.over = o.Shared; !o.Shared {
-		t.owner.Session = t.session.key
+		t.leader.Session = t.session.key
 	}
 	return t
 }
@@ -80,13 +81,13 @@ func (t *Terms) Run(ctx context.Context) {
 	if t.opts.Shared {
 		loops.Go(func() { t.every(ctx, "the session cannot be renewed", t.beat) })
 	}
-	loops.Go(func() { t.every(ctx, "it cannot be found out who leads", t.look) })
+	loops.Go(func() { t.every(ctx, "it cannot be found out who leads", t.lead) })
 	loops.Wait()
 	t.leave()
 }
 
-// every calls do now and after each beatPause until ctx ends. A document that cannot be read is a
-// warning; that the store does not answer is one of those who write more to it.
+// every calls do now and after each beatPause until ctx ends. It warns of a document that is damaged or
+// of a newer format. Other errors of the store are for the debug log: other packages warn of them.
 func (t *Terms) every(ctx context.Context, what string, do func(context.Context) error) {
 	ticker := time.NewTicker(beatPause)
 	defer ticker.Stop()
@@ -140,7 +141,7 @@ func (t *Terms) beat(ctx context.Context) error {
 		s = newSession(t.opts.Node, fence)
 	case s.unsure:
 		known, err := t.opts.Documents.Read(ctx, kind, s.key)
-		s.found(known.Revision, err)
+		s.noteRead(known.Revision, err)
 		if s.over || err != nil {
 			t.set(s)
 			return err
@@ -148,7 +149,7 @@ func (t *Terms) beat(ctx context.Context) error {
 	}
 	sent := t.opts.Clock()
 	err := t.put(ctx, s.next(t.opts.Now()), s.fence)
-	s.told(sent, err)
+	s.noteBeat(sent, err)
 	t.set(s)
 	return err
 }
@@ -172,7 +173,7 @@ func (t *Terms) set(s session) {
 	}
 }
 
-// expire tells those who work that they may not any more, if that is so.
+// expire ends the context of [Terms.Session] if this node may not work any more.
 func (t *Terms) expire() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -181,7 +182,7 @@ func (t *Terms) expire() {
 	}
 }
 
-// leave ends the session.
+// leave ends the session, and deletes its document so that other nodes need not wait.
 func (t *Terms) leave() {
 	t.mu.Lock()
 	s := t.session
@@ -222,8 +223,34 @@ func (t *Terms) put(ctx context.Context, doc persist.Document, fence string) err
 	return persist.PutFenced(ctx, t.opts.Fenced, doc, fence)
 }
 
-// judge reports whether a session of another node is dead, and declares that if nobody has. "" is
-// the session of nobody.
+// putBody writes the next revision of a document, with another body, under a fence.
+func (t *Terms) putBody(ctx context.Context, doc persist.Document, body any, fence string) (persist.Document, error) {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return doc, fmt.Errorf("%w: the state of %s: %w", persist.ErrInvalid, doc.PersistID(), err)
+	}
+	doc.Revision, doc.Body, doc.Timestamp = doc.Revision+1, string(text), t.opts.Now().UnixMilli()
+	return doc, t.put(ctx, doc, fence)
+}
+
+// readBody reads a document and its body. If there is no document, it returns one of revision 0, and
+// leaves body as it is.
+func (t *Terms) readBody(ctx context.Context, kind, key string, body any) (persist.Document, error) {
+	doc, err := t.opts.Documents.Read(ctx, kind, key)
+	if errors.Is(err, persist.ErrNotFound) {
+		return persist.Document{Kind: kind, Key: key}, nil
+	}
+	if err != nil {
+		return doc, err
+	}
+	if err = json.Unmarshal([]byte(doc.Body), body); err != nil {
+		err = fmt.Errorf("%w: %s is damaged: %w", persist.ErrInvalid, doc.PersistID(), err)
+	}
+	return doc, err
+}
+
+// judge reads the session of another node and reports whether it is dead. It declares the session dead
+// if it is silent. "" is the session of nobody.
 func (t *Terms) judge(ctx context.Context, key string) (dead bool, err error) {
 	var docs []persist.Document
 	if key != "" {
@@ -235,33 +262,33 @@ func (t *Terms) judge(ctx context.Context, key string) (dead bool, err error) {
 			return false, err
 		}
 	}
-	_, declared, err := t.declare(ctx, docs)
-	return len(docs) == declared, err
+	alive, err := t.declare(ctx, docs) // also without documents: otherwise the watch would have a gap
+	return len(alive) == 0, err
 }
 
-// declare deletes the sessions that are dead among those that were just received, and returns those
-// that are not, and how many are.
-func (t *Terms) declare(ctx context.Context, docs []persist.Document) (alive []string, dead int, err error) {
+// declare gets the documents of sessions that were just read. It declares the silent sessions dead, by
+// deleting their documents, and returns the keys of the others.
+func (t *Terms) declare(ctx context.Context, docs []persist.Document) (alive []string, err error) {
 	t.mu.Lock()
-	judged := t.watch.look(t.opts.Clock(), docs)
+	silent := t.watch.receive(t.opts.Clock(), docs)
 	t.mu.Unlock()
-	gone := make(map[string]bool, len(judged))
-	for _, doc := range judged {
+	dead := make(map[string]bool, len(silent))
+	for _, doc := range silent {
 		failed := t.opts.Documents.Delete(ctx, kind, doc.Key, doc.Revision)
 		switch {
 		case failed == nil:
 			t.opts.Log.Info("the session of a node ended", "node", nodeOf(doc.Key))
 			fallthrough
 		case errors.Is(failed, persist.ErrNotFound):
-			gone[doc.Key] = true
-		case !errors.Is(failed, persist.ErrConflict): // a later beat: it lives
+			dead[doc.Key] = true
+		case !errors.Is(failed, persist.ErrConflict): // after a conflict it lives: it had a later beat
 			err = cmp.Or(err, failed)
 		}
 	}
 	for _, doc := range docs {
-		if !gone[doc.Key] {
+		if !dead[doc.Key] {
 			alive = append(alive, doc.Key)
 		}
 	}
-	return alive, len(gone), err
+	return alive, err
 }

@@ -8,17 +8,18 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// longestGap is how long a watch may receive nothing.
+// longestGap is how long a watch may receive nothing. After a longer gap it starts anew.
 const longestGap = 2 * beatPause
 
 // watch judges sessions by when their beats were received. Its methods are for a caller who holds a
 // lock.
 type watch struct {
-	began, last instant.Instant
-	seen        map[string]receipt // by key
+	began instant.Instant    // when the watch started, or started anew
+	last  instant.Instant    // when it received something last
+	seen  map[string]receipt // by the key of the session
 }
 
-// receipt is when a revision was received first.
+// receipt says when the newest revision of a session was received first.
 type receipt struct {
 	revision int64
 	at       instant.Instant
@@ -26,14 +27,15 @@ type receipt struct {
 
 func newWatch(now instant.Instant) watch { return watch{began: now, last: now} }
 
-// look takes the documents of sessions, which were just received, and returns those that are dead
-// (K3). The caller deletes each with its revision. That is what makes it final: if the session had
-// a later beat, the document stays, and the session lives.
+// receive gets the documents of sessions that were just read, and returns the silent ones, whose
+// beat has not changed for Life + drift (K3). The caller declares each of them dead: it deletes the
+// document, if that still has the same revision. If the session had a later beat, the document stays,
+// and the session lives.
 //
-// All that is measured is measured from the receipt, by the clock that does not count suspension. So
-// it is never more than what has passed since the beat was written.
-func (w *watch) look(now instant.Instant, docs []persist.Document) (dead []persist.Document) {
-	if now.Most(w.last) > longestGap { // the others may have been away as well, and need time for a beat
+// receive measures from the receipt, by the clock that does not count suspension. So it never
+// measures more time than has passed since the beat was written.
+func (w *watch) receive(now instant.Instant, docs []persist.Document) (silent []persist.Document) {
+	if now.Most(w.last) > longestGap { // an outage of the store may have kept the others from beating as well
 		*w = newWatch(now)
 	}
 	w.last = now
@@ -44,22 +46,23 @@ func (w *watch) look(now instant.Instant, docs []persist.Document) (dead []persi
 			r = receipt{doc.Revision, now}
 		}
 		seen[doc.Key] = r
-		if now.Least(r.at) > patience() {
-			dead = append(dead, doc)
+		if now.Least(r.at) > silence() {
+			silent = append(silent, doc)
 		}
 	}
 	w.seen = seen
-	return dead
+	return silent
 }
 
-// settled reports whether this node has watched for as long as any session of before can live. Until
-// then it takes nothing: a failover may have lost that a session owns a work, or the session itself.
+// settled reports whether this node has watched for Life + drift without a gap. Until then it takes
+// nothing: a failover may have lost the document of a session, or that the session owns a work. By
+// then every session that began before the failover has stopped.
 func (w *watch) settled(now instant.Instant) bool {
 	return now.Least(w.began) > Life+drift || sabotage.Off(sabotage.TermSettled)
 }
 
-// patience is how long a session lives after the receipt of its last beat.
-func patience() time.Duration {
+// silence is how long a beat may stay unchanged before its session is declared dead.
+func silence() time.Duration {
 	if sabotage.Off(sabotage.TermDead) {
 		return Life / 2
 	}

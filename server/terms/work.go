@@ -4,14 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 
 	"github.com/seqd/seqd/internal/sabotage"
 	"github.com/seqd/seqd/persist"
 )
 
 var (
-	// ErrTaken is returned when the session of another node owns a work, or may own it.
+	// ErrTaken is returned when another session owns a work, or may own it: this node has not watched
+	// for long enough to know.
 	ErrTaken = errors.New("another node does this work")
 	// ErrNoSession is returned while this node may not work: it has no session, or its last beat is
 	// too old.
@@ -20,7 +20,7 @@ var (
 	ErrLost = errors.New("this node does not do this work any more")
 )
 
-// Work is a work that this node owns. Only one goroutine may use it at a time.
+// Work is a work that this node owns, or did when it was read or written last. Only one goroutine may use it at a time.
 type Work struct {
 	Owner
 	// State is what the work keeps in its document, as JSON; nil before the first write.
@@ -39,9 +39,10 @@ type body struct {
 	State json.RawMessage `json:"state,omitempty"`
 }
 
-// Take returns a work that this node owns from now on. If it owned the work already, the term stays:
-// the node itself must not do a work twice at a time. The document is created if there is none. Errors are [ErrTaken], [ErrNoSession] and those of the
-// store, after which it may be taken nevertheless: another Take finds out.
+// Take makes this node the owner of a work, and returns the work. If there is no document, Take creates
+// it. If this node owns the work already, the term stays: the caller must not do one work twice at a
+// time. Errors are [ErrTaken], [ErrNoSession] and those of the store. After an error of the store the
+// node may own the work nevertheless: another Take finds out.
 func (t *Terms) Take(ctx context.Context, kind, key string) (*Work, error) {
 	w, err := t.read(ctx, kind, key)
 	if err != nil {
@@ -50,26 +51,17 @@ func (t *Terms) Take(ctx context.Context, kind, key string) (*Work, error) {
 	return w, w.take(ctx)
 }
 
-// read returns a work, whoever owns it.
+// read reads a work, whoever owns it.
 func (t *Terms) read(ctx context.Context, kind, key string) (*Work, error) {
-	w := &Work{terms: t}
-	doc, err := t.opts.Documents.Read(ctx, kind, key)
-	switch {
-	case errors.Is(err, persist.ErrNotFound):
-		w.doc = persist.Document{Kind: kind, Key: key}
-		return w, nil
-	case err != nil:
+	var b body
+	doc, err := t.readBody(ctx, kind, key, &b)
+	if err != nil {
 		return nil, err
 	}
-	var b body
-	if err := json.Unmarshal([]byte(doc.Body), &b); err != nil {
-		return nil, fmt.Errorf("%w: %s is damaged: %w", persist.ErrInvalid, doc.PersistID(), err)
-	}
-	w.doc, w.Owner, w.State = doc, b.Owner, b.State
-	return w, nil
+	return &Work{Owner: b.Owner, State: b.State, terms: t, doc: doc}, nil
 }
 
-// take takes a work that was just read, unless this node owns it.
+// take makes this node the owner of a work that was just read. It changes nothing if the node owns it.
 func (w *Work) take(ctx context.Context) error {
 	t := w.terms
 	s, ok := t.own()
@@ -94,16 +86,16 @@ func (w *Work) take(ctx context.Context) error {
 	return err
 }
 
-// settled reports whether this node may take anything yet.
+// settled reports whether this node has watched for long enough to take anything: see [watch.settled].
 func (t *Terms) settled() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return !t.opts.Shared || t.watch.settled(t.opts.Clock())
 }
 
-// gone reports whether a session is not in the store, and so can never work again.
+// gone reports whether a session is dead: its document is not in the store, so it never works again.
 func (t *Terms) gone(ctx context.Context, key string) (bool, error) {
-	if key == "" || !t.opts.Shared { // the one of an earlier process
+	if key == "" || !t.opts.Shared { // if the store is not shared, it is that of an earlier process
 		return true, nil
 	}
 	_, err := t.opts.Documents.Read(ctx, kind, key)
@@ -113,10 +105,10 @@ func (t *Terms) gone(ctx context.Context, key string) (bool, error) {
 	return false, err
 }
 
-// Write writes the state of the work, and when something is due, in ms since the Unix epoch, 0 for
-// never: see [persist.Documents].Due. It returns [ErrNoSession] or [ErrLost] if this node may not, or
-// an error of the store. After any error but ErrNoSession it may be written nevertheless, and the
-// work must be taken again.
+// Write writes the state of the work. expires is when the document is due, in ms since the Unix epoch,
+// 0 for never: see [persist.Documents].Due. Write returns [ErrNoSession] or [ErrLost] if this node may
+// not write, or an error of the store. After any error except ErrNoSession the state may be written
+// nevertheless, and the work must be taken again.
 func (w *Work) Write(ctx context.Context, state json.RawMessage, expires int64) error {
 	return w.write(ctx, w.Owner, state, expires)
 }
@@ -126,9 +118,9 @@ func (w *Work) Release(ctx context.Context, state json.RawMessage, expires int64
 	return w.write(ctx, Owner{Term: w.Term}, state, expires)
 }
 
-// write is K4, fence: it replaces the revision in which w.Owner owns the work. A session that was
-// declared dead changes nothing once another one has taken the work, however late a write arrives,
-// and nothing after a failover that may have lost a take.
+// write is K4, fence: it replaces the revision in which w.Owner owns the work, under the fence of the
+// store that the session began under. So the store refuses the write, however late it arrives, if
+// another session has taken the work, or after a failover that may have lost a take.
 func (w *Work) write(ctx context.Context, next Owner, state json.RawMessage, expires int64) error {
 	s, ok := w.terms.own()
 	switch {
@@ -149,15 +141,12 @@ func (w *Work) write(ctx context.Context, next Owner, state json.RawMessage, exp
 	return err
 }
 
-// put writes the next revision.
+// put writes the next revision of the work's document.
 func (w *Work) put(ctx context.Context, s session, owner Owner, state json.RawMessage, expires int64) error {
-	text, err := json.Marshal(body{owner, state})
-	if err != nil {
-		return fmt.Errorf("%w: the state of %s: %w", persist.ErrInvalid, w.doc.PersistID(), err)
-	}
 	next := w.doc
-	next.Revision, next.Body, next.Timestamp, next.Expires = next.Revision+1, string(text), w.terms.opts.Now().UnixMilli(), expires
-	if err = w.terms.put(ctx, next, s.fence); err == nil {
+	next.Expires = expires
+	next, err := w.terms.putBody(ctx, next, body{owner, state}, s.fence)
+	if err == nil {
 		w.doc, w.Owner, w.State = next, owner, state
 	}
 	return err
