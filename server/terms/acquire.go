@@ -21,8 +21,8 @@ type Permit struct {
 	kind, key, session, name string
 }
 
-// Acquire gets one of at most most permits, which the document of this kind and key records. name says
-// what the permit is for: a session gets one for each name, however often it asks. Errors are
+// Acquire gets one of at most most permits, which the document of this kind and key records. name
+// says what the permit is for: a session gets one for each name, however often it asks. Errors are
 // [ErrNoPermit], [ErrNoSession] and those of the store. After an error of the store the session may
 // hold the permit nevertheless.
 func (t *Terms) Acquire(ctx context.Context, kind, key, name string, most int) (*Permit, error) {

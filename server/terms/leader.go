@@ -15,23 +15,23 @@ const (
 	// leaderKind and leaderKey are of the document of the work that the leader owns.
 	leaderKind = "leader"
 	leaderKey  = "leader"
-	// planPause is the longest pause between two plans of the leader, and planPatience bounds the call
-	// of Options.Wanted and the write of the manifest. The beat does not wait for them.
+	// planPause is the longest pause between two plans of the leader, and planPatience bounds the
+	// call of Options.Wanted and the write of the manifest. The beat does not wait for them.
 	planPause    = 3 * time.Second
 	planPatience = 10 * time.Second
 )
 
-// Manifest is K5, advice: it says which session should do which work. A node calls [Terms.Take] before
-// it does a work, whatever the manifest says. So a manifest that is wrong, or old, or written by two
-// leaders in turn, costs time and nothing else.
+// Manifest is K5, advice: it says which session should do which work. A node calls [Terms.Take]
+// before it does a work, whatever the manifest says. So a manifest that is wrong, or old, or
+// written by two leaders in turn, costs time and nothing else.
 type Manifest struct {
-	// Works are the works that each session should do, in alphabetical order. A document has room for
-	// some ten thousand.
+	// Works are the works that each session should do, in alphabetical order. A document has room
+	// for some ten thousand.
 	Works map[string][]string `json:"works,omitempty"`
 }
 
-// Leading reports whether this node leads, as far as it knows. It is for duties that do no harm if two
-// nodes do them for a moment, or if no node does.
+// Leading reports whether this node leads, as far as it knows. It is for duties that do no harm if
+// two nodes do them for a moment, or if no node does.
 func (t *Terms) Leading() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -52,7 +52,8 @@ func (t *Terms) Manifest() Manifest {
 	return t.manifest
 }
 
-// Replan lets this node plan within a second, if it leads. Several calls before that lead to one plan.
+// Replan lets this node plan within a second, if it leads. Several calls before that lead to one
+// plan.
 func (t *Terms) Replan() {
 	select {
 	case t.replan <- struct{}{}:
@@ -60,8 +61,8 @@ func (t *Terms) Replan() {
 	}
 }
 
-// lead finds out who leads. If the leader's session is dead, this node takes over. If this node leads,
-// it declares silent sessions dead, and plans.
+// lead finds out who leads. If the leader's session is dead, this node takes over. If this node
+// leads, it declares silent sessions dead, and plans.
 func (t *Terms) lead(ctx context.Context) error {
 	s, ok := t.own()
 	if !ok {
@@ -77,8 +78,8 @@ func (t *Terms) lead(ctx context.Context) error {
 	return t.advise(ctx, w, sessions)
 }
 
-// findLeader finds out who leads, or takes over. If this node led already, it returns the work "leader"
-// and all sessions that are not dead. Otherwise sessions is nil.
+// findLeader finds out who leads, or takes over. If this node led already, it returns the work
+// "leader" and all sessions that are not dead. Otherwise sessions is nil.
 func (t *Terms) findLeader(ctx context.Context, s session) (w *Work, sessions []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, storePatience)
 	defer cancel()
@@ -123,8 +124,8 @@ func (t *Terms) declareAll(ctx context.Context) (alive []string, err error) {
 	return t.declare(ctx, docs)
 }
 
-// advise plans if that is due, and writes the manifest if it differs from the last one. w is the work
-// "leader", nil if the store is not shared: then no other node reads the manifest.
+// advise plans if that is due, and writes the manifest if it differs from the last one. w is the
+// work "leader", nil if the store is not shared: then no other node reads the manifest.
 func (t *Terms) advise(ctx context.Context, w *Work, sessions []string) error {
 	if t.opts.Wanted == nil {
 		return nil

@@ -11,9 +11,9 @@ type Owner struct {
 	Session string `json:"session,omitempty"`
 }
 
-// taken is K2, take: it returns the owner after the session by has taken the work. dead is true if the
-// present owner's session had no document when it was read, which was after the work was read. ok is
-// false if the work may not be taken.
+// taken is K2, take: it returns the owner after the session by has taken the work. dead is true if
+// the present owner's session had no document when it was read, which was after the work was read.
+// ok is false if the work may not be taken.
 func (o Owner) taken(by string, dead bool) (next Owner, ok bool) {
 	if o.Session != "" && !dead && !sabotage.Off(sabotage.TermTaken) {
 		return o, false

@@ -22,8 +22,8 @@ type Holder struct {
 	Slot int `json:"slot"`
 }
 
-// take is K7, permits: it returns the permits after a session has got one, and its slot. The permits
-// of dead sessions are free. ok is false if none is free.
+// take is K7, permits: it returns the permits after a session has got one, and its slot. The
+// permits of dead sessions are free. ok is false if none is free.
 func (p Permits) take(session, name string, most int, dead func(session string) bool) (next Permits, slot int, ok bool) {
 	next = Permits{Most: most, Holders: slices.Clone(p.Holders)}
 	next.Holders = slices.DeleteFunc(next.Holders, func(h Holder) bool { return h.Session != session && dead(h.Session) })
@@ -40,8 +40,8 @@ func (p Permits) take(session, name string, most int, dead func(session string) 
 	return next, slot, true
 }
 
-// free returns the permits without the one that a session holds for a name. held is false if it holds
-// none.
+// free returns the permits without the one that a session holds for a name. held is false if it
+// holds none.
 func (p Permits) free(session, name string) (next Permits, held bool) {
 	i := p.find(session, name)
 	if i < 0 {

@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// plan is K6: it returns the works that each session should do, in alphabetical order. The numbers of
-// works of two sessions differ by one at most, and as few works as possible move to another session.
-// now names the session that has each work, or should have it. A work of "", or of a session that is
-// not in sessions, is free. The same arguments give the same plan.
+// plan is K6: it returns the works that each session should do, in alphabetical order. The numbers
+// of works of two sessions differ by one at most, and as few works as possible move to another
+// session. now names the session that has each work, or should have it. A work of "", or of a
+// session that is not in sessions, is free. The same arguments give the same plan.
 func plan(now map[string]string, sessions []string) (next map[string][]string) {
 	if len(sessions) == 0 {
 		return nil
@@ -26,7 +26,8 @@ func plan(now map[string]string, sessions []string) (next map[string][]string) {
 			free = append(free, work)
 		}
 	}
-	// Sessions that have the most works now may keep one more than the others, so that fewer works move.
+	// Sessions that have the most works now may keep one more than the others, so that fewer works
+	// move.
 	order := slices.SortedFunc(maps.Keys(has), func(a, b string) int {
 		return cmp.Or(cmp.Compare(len(has[b]), len(has[a])), cmp.Compare(a, b))
 	})

@@ -15,8 +15,8 @@ import (
 const kind = "nodesession"
 
 const (
-	// Life is the time without a beat after which a session ends: its node stops margin earlier, and
-	// other nodes declare the session dead drift later.
+	// Life is the time without a beat after which a session ends: its node stops margin earlier,
+	// and other nodes declare the session dead drift later.
 	Life = 3 * time.Second
 	// beatPause is the pause between two beats.
 	beatPause = Life / 3
@@ -25,8 +25,8 @@ const (
 	drift  = Life / 10
 )
 
-// session is the session of this node, and what the node knows of its last beat. Its methods are for
-// a caller who holds a lock.
+// session is the session of this node, and what the node knows of its last beat. Its methods are
+// for a caller who holds a lock.
 type session struct {
 	// key is the ID of the node, a dot and a text that is used once. So a session that was declared
 	// dead never returns, even if a beat that was sent before arrives later.
@@ -55,9 +55,9 @@ func nodeOf(key string) string {
 	return node
 }
 
-// alive is K1, self-stop: it reports whether the node may work. The node counts from when it sent the
-// beat, and stops after Life − margin. Another node counts from when it received the beat, which is
-// later, and waits for Life + drift: see [watch.receive]. So the node stops first.
+// alive is K1, self-stop: it reports whether the node may work. The node counts from when it sent
+// the beat, and stops after Life − margin. Another node counts from when it received the beat,
+// which is later, and waits for Life + drift: see [watch.receive]. So the node stops first.
 func (s *session) alive(now instant.Instant) bool {
 	return s.revision > 0 && !s.over && (s.left(now) > 0 || sabotage.Off(sabotage.TermStop))
 }
@@ -78,7 +78,8 @@ func (s *session) noteBeat(sent instant.Instant, err error) {
 	case err == nil:
 		s.revision, s.sent = s.revision+1, sent
 	case errors.Is(err, persist.ErrNotFound), errors.Is(err, persist.ErrFailedOver), s.revision == 0:
-		// In this order: it was declared dead; the store failed over; it is not certain that it began.
+		// In this order: it was declared dead; the store failed over; it is not certain that it
+		// began.
 		s.over = true
 	default:
 		s.unsure = true

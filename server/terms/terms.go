@@ -27,8 +27,8 @@ type Options struct {
 	Documents persist.Documents
 	// Fenced is the store if it has fences, nil if not.
 	Fenced persist.Fenced
-	// Shared is true if other nodes can use the store. If not, this node leads, its session never ends,
-	// and no document says so.
+	// Shared is true if other nodes can use the store. If not, this node leads, its session never
+	// ends, and no document says so.
 	Shared bool
 	// Node is the ID of this node.
 	Node string
@@ -37,8 +37,9 @@ type Options struct {
 	Log *slog.Logger
 	// Clock reads the clocks of the machine; nil for [instant.Now].
 	Clock func() instant.Instant
-	// Wanted returns the works that the leader distributes, each with the session that owns it now, ""
-	// for none; nil if there are no such works. While Wanted runs, the leader declares nobody dead.
+	// Wanted returns the works that the leader distributes, each with the session that owns it now,
+	// "" for none; nil if there are no such works. While Wanted runs, the leader declares nobody
+	// dead.
 	Wanted func(ctx context.Context) (map[string]string, error)
 }
 
@@ -59,8 +60,8 @@ type Terms struct {
 	manifest Manifest    // as it was read last
 }
 
-// New returns Terms without a session, which do not know who leads, until [Terms.Run] is called. If the
-// store is not shared, this node has a session and leads at once.
+// New returns Terms without a session, which do not know who leads, until [Terms.Run] is called. If
+// the store is not shared, this node has a session and leads at once.
 func New(o Options) *Terms {
 	if o.Clock == nil {
 		o.Clock = instant.Now
@@ -86,8 +87,9 @@ func (t *Terms) Run(ctx context.Context) {
 	t.leave()
 }
 
-// every calls do now and after each beatPause until ctx ends. It warns of a document that is damaged or
-// of a newer format. Other errors of the store are for the debug log: other packages warn of them.
+// every calls do now and after each beatPause until ctx ends. It warns of a document that is
+// damaged or of a newer format. Other errors of the store are for the debug log: other packages
+// warn of them.
 func (t *Terms) every(ctx context.Context, what string, do func(context.Context) error) {
 	ticker := time.NewTicker(beatPause)
 	defer ticker.Stop()
@@ -233,8 +235,8 @@ func (t *Terms) putBody(ctx context.Context, doc persist.Document, body any, fen
 	return doc, t.put(ctx, doc, fence)
 }
 
-// readBody reads a document and its body. If there is no document, it returns one of revision 0, and
-// leaves body as it is.
+// readBody reads a document and its body. If there is no document, it returns one of revision 0,
+// and leaves body as it is.
 func (t *Terms) readBody(ctx context.Context, kind, key string, body any) (persist.Document, error) {
 	doc, err := t.opts.Documents.Read(ctx, kind, key)
 	if errors.Is(err, persist.ErrNotFound) {
@@ -249,8 +251,8 @@ func (t *Terms) readBody(ctx context.Context, kind, key string, body any) (persi
 	return doc, err
 }
 
-// judge reads the session of another node and reports whether it is dead. It declares the session dead
-// if it is silent. "" is the session of nobody.
+// judge reads the session of another node and reports whether it is dead. It declares the session
+// dead if it is silent. "" is the session of nobody.
 func (t *Terms) judge(ctx context.Context, key string) (dead bool, err error) {
 	var docs []persist.Document
 	if key != "" {
@@ -266,8 +268,8 @@ func (t *Terms) judge(ctx context.Context, key string) (dead bool, err error) {
 	return len(alive) == 0, err
 }
 
-// declare gets the documents of sessions that were just read. It declares the silent sessions dead, by
-// deleting their documents, and returns the keys of the others.
+// declare gets the documents of sessions that were just read. It declares the silent sessions dead,
+// by deleting their documents, and returns the keys of the others.
 func (t *Terms) declare(ctx context.Context, docs []persist.Document) (alive []string, err error) {
 	t.mu.Lock()
 	silent := t.watch.receive(t.opts.Clock(), docs)

@@ -29,8 +29,8 @@ func newWatch(now instant.Instant) watch { return watch{began: now, last: now} }
 
 // receive gets the documents of sessions that were just read, and returns the silent ones, whose
 // beat has not changed for Life + drift (K3). The caller declares each of them dead: it deletes the
-// document, if that still has the same revision. If the session had a later beat, the document stays,
-// and the session lives.
+// document, if that still has the same revision. If the session had a later beat, the document
+// stays, and the session lives.
 //
 // receive measures from the receipt, by the clock that does not count suspension. So it never
 // measures more time than has passed since the beat was written.

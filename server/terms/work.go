@@ -10,8 +10,8 @@ import (
 )
 
 var (
-	// ErrTaken is returned when another session owns a work, or may own it: this node has not watched
-	// for long enough to know.
+	// ErrTaken is returned when another session owns a work, or may own it: this node has not
+	// watched for long enough to know.
 	ErrTaken = errors.New("another node does this work")
 	// ErrNoSession is returned while this node may not work: it has no session, or its last beat is
 	// too old.
@@ -20,7 +20,8 @@ var (
 	ErrLost = errors.New("this node does not do this work any more")
 )
 
-// Work is a work that this node owns, or did when it was read or written last. Only one goroutine may use it at a time.
+// Work is a work that this node owns, or did when it was read or written last. Only one goroutine
+// may use it at a time.
 type Work struct {
 	Owner
 	// State is what the work keeps in its document, as JSON; nil before the first write.
@@ -39,10 +40,10 @@ type body struct {
 	State json.RawMessage `json:"state,omitempty"`
 }
 
-// Take makes this node the owner of a work, and returns the work. If there is no document, Take creates
-// it. If this node owns the work already, the term stays: the caller must not do one work twice at a
-// time. Errors are [ErrTaken], [ErrNoSession] and those of the store. After an error of the store the
-// node may own the work nevertheless: another Take finds out.
+// Take makes this node the owner of a work, and returns the work. If there is no document, Take
+// creates it. If this node owns the work already, the term stays: the caller must not do one work
+// twice at a time. Errors are [ErrTaken], [ErrNoSession] and those of the store. After an error of
+// the store the node may own the work nevertheless: another Take finds out.
 func (t *Terms) Take(ctx context.Context, kind, key string) (*Work, error) {
 	w, err := t.read(ctx, kind, key)
 	if err != nil {
@@ -61,7 +62,8 @@ func (t *Terms) read(ctx context.Context, kind, key string) (*Work, error) {
 	return &Work{Owner: b.Owner, State: b.State, terms: t, doc: doc}, nil
 }
 
-// take makes this node the owner of a work that was just read. It changes nothing if the node owns it.
+// take makes this node the owner of a work that was just read. It changes nothing if the node owns
+// it.
 func (w *Work) take(ctx context.Context) error {
 	t := w.terms
 	s, ok := t.own()
@@ -86,14 +88,16 @@ func (w *Work) take(ctx context.Context) error {
 	return err
 }
 
-// settled reports whether this node has watched for long enough to take anything: see [watch.settled].
+// settled reports whether this node has watched for long enough to take anything: see
+// [watch.settled].
 func (t *Terms) settled() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return !t.opts.Shared || t.watch.settled(t.opts.Clock())
 }
 
-// gone reports whether a session is dead: its document is not in the store, so it never works again.
+// gone reports whether a session is dead: its document is not in the store, so it never works
+// again.
 func (t *Terms) gone(ctx context.Context, key string) (bool, error) {
 	if key == "" || !t.opts.Shared { // if the store is not shared, it is that of an earlier process
 		return true, nil
@@ -105,10 +109,10 @@ func (t *Terms) gone(ctx context.Context, key string) (bool, error) {
 	return false, err
 }
 
-// Write writes the state of the work. expires is when the document is due, in ms since the Unix epoch,
-// 0 for never: see [persist.Documents].Due. Write returns [ErrNoSession] or [ErrLost] if this node may
-// not write, or an error of the store. After any error except ErrNoSession the state may be written
-// nevertheless, and the work must be taken again.
+// Write writes the state of the work. expires is when the document is due, in ms since the Unix
+// epoch, 0 for never: see [persist.Documents].Due. Write returns [ErrNoSession] or [ErrLost] if
+// this node may not write, or an error of the store. After any error except ErrNoSession the state
+// may be written nevertheless, and the work must be taken again.
 func (w *Work) Write(ctx context.Context, state json.RawMessage, expires int64) error {
 	return w.write(ctx, w.Owner, state, expires)
 }
@@ -118,9 +122,9 @@ func (w *Work) Release(ctx context.Context, state json.RawMessage, expires int64
 	return w.write(ctx, Owner{Term: w.Term}, state, expires)
 }
 
-// write is K4, fence: it replaces the revision in which w.Owner owns the work, under the fence of the
-// store that the session began under. So the store refuses the write, however late it arrives, if
-// another session has taken the work, or after a failover that may have lost a take.
+// write is K4, fence: it replaces the revision in which w.Owner owns the work, under the fence of
+// the store that the session began under. So the store refuses the write, however late it arrives,
+// if another session has taken the work, or after a failover that may have lost a take.
 func (w *Work) write(ctx context.Context, next Owner, state json.RawMessage, expires int64) error {
 	s, ok := w.terms.own()
 	switch {
