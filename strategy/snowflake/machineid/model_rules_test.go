@@ -220,14 +220,14 @@ func (n *node) extends(t persist.SlotTable, l Lease, now, progress int64) (persi
 	if swap.NewSet != nil && out[splitStand] {
 		swap.NewSet.Floor += lag
 	}
-	i := slices.IndexFunc(t.Slots, func(s persist.Slot) bool { return s.ID == l.ID })
+	slot, _ := slotOf(t, l.ID)
 	if out[reservedKept] {
-		next.Reserved = max(t.Slots[i].Reserved, next.Until)
+		next.Reserved = max(slot.Reserved, next.Until)
 		if n.Offline > 0 {
 			next.Reserved = max(next.Reserved, n.Member.bounded(t, now)+n.Horizon+n.Offline)
 		}
 	}
-	if out[standsKnown] && t.Slots[i].Until >= t.Now+t.Lag {
+	if out[standsKnown] && slot.Until >= t.Now+t.Lag {
 		next.Lower = l.Lower
 	}
 	if next.Lower != l.Lower {

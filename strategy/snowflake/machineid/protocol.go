@@ -1,19 +1,28 @@
 // Package machineid is the protocol by which nodes lease machine IDs. Its functions only decide:
-// they read no clock and do no I/O. They get what was seen in the registry, and return a change
-// that is made by compare-and-set: only if everything they saw is still the same. All times are in
-// ms since the Unix epoch. The holder of package snowflake, and package workers of the server, are
-// the shells that execute what they decide.
+// they read no clock and do no I/O. They get what was read from the registry (persist.SlotTable),
+// and return a change (persist.SlotSwap), which the store makes by compare-and-set: only if
+// everything they got is still the same. All times are in ms since the Unix epoch. Two shells read
+// the registry and execute the changes: the holder of package snowflake for nodes, and package
+// workers of the server for other programs.
 //
 // Invariant U5: the intervals that are granted on one machine ID never overlap. A lease is the
 // interval (lower, until], and its holder makes numbers with times in it only. The slot of the
-// machine ID records the highest until that was ever granted, and how far its holder may extend the
-// lease without the registry (reserved). The next holder of the machine ID begins above both. So it
-// does not matter whose clock is wrong, which process was paused, or who believes that it holds the
-// machine ID: two nodes never make the same number.
+// machine ID, which is its record in the registry, holds the highest until that was ever granted,
+// and how far its holder may extend the lease without the registry (reserved). The next lease of
+// the machine ID begins above both. So it does not matter whose clock is wrong, which process was
+// paused, or who believes that it holds the machine ID: two nodes never make the same number.
 //
-// A registry can lose what it confirmed, by a failover or a restore. Then it gets a floor: a time
-// above everything that may have been granted. From then on every lease begins above the floor,
-// except a lease that has not ended.
+//	lower  Acquire sets it to the highest of the slot's until, its reserved, and the floor. Renew
+//	       leaves it as it is, except for a break after a loss: see below
+//	until  Acquire and Renew set it to the node's clock + Horizon, or to lower or the until of
+//	       before if that is higher. Release sets the slot's until to the highest time that was used
+//
+// A registry can lose what it confirmed, by a failover or a restore. Prepare sees that its Source
+// has changed, and Renew that a slot is older than the lease. Then the registry gets a floor: a
+// time above everything that may have been granted. From then on every lease begins above the
+// floor. Renew lets a lease go on below the floor only if it cannot have ended yet. Otherwise it
+// gets a break: it goes on above the floor (lower moves there), and the times between belong to
+// nobody.
 package machineid
 
 import (
@@ -44,24 +53,24 @@ var (
 )
 
 // Member is a participant of the protocol: the identity and the settings of an instance. Its
-// durations are in ms. Its methods change nothing, neither the Member nor the registry.
+// durations are in ms. Its methods change neither the Member nor the registry: they return changes.
 type Member struct {
-	// Layout is that of the numbers. Members of other layouts use other registries.
+	// Layout is the layout of the numbers. Members of other layouts use other registries.
 	Layout  string
 	Cluster string // the ID of the cluster, "" if unknown
-	Key     string // of the instance: app.port.ip
+	Key     string // of the instance: app.port.ip for a node, the caller's text for a program
 	// First and Last are the machine IDs that it may hold.
 	First, Last int64
 	Horizon     int64 // how far a lease reaches beyond the node's clock
-	MaxSkew     int64 // how far the clock may be from the registry's
+	MaxSkew     int64 // how far the node's clock may be from the registry's
 	Offline     int64 // how far it reserves times beyond its lease; 0 for no reservation
-	// Reach is the largest Ahead of all members of this process on the registry, and of those that
-	// the registry had on record.
+	// Reach is the least that the registry shall record as its Ahead: the largest Ahead of all
+	// members of this process on the registry, and of those that the registry had on record.
 	Reach int64
-	// Floored is true if a new registry may be one that was lost, and so needs a floor. It is false
-	// if only this process can reach the registry.
+	// Floored is true if a new registry needs a floor, because it may be one that was lost. A node
+	// sets it to false if only this process can reach the registry.
 	Floored bool
-	// Spent is what an earlier process may have used without the registry's knowledge.
+	// Spent is what an earlier process may have used without a record in the registry.
 	Spent Spent
 }
 
@@ -90,8 +99,8 @@ type Lease struct {
 	// Reserved is how far the holder of the token may extend the interval without the registry. It
 	// is at most Until without a reservation.
 	Reserved int64
-	// Floored is true if a floor of the registry is why the lease begins at Lower, and not a time
-	// that was used.
+	// Floored is true if Lower is the floor of the registry, and not a time that was used. It has
+	// nothing to do with Member.Floored.
 	Floored bool
 }
 
@@ -122,9 +131,9 @@ func (m *Member) Prepare(t persist.SlotTable) (*persist.SlotSwap, error) {
 		}
 	case set.Source != t.Source: // the registry may have lost grants
 		next.Incarnation = set.Incarnation
-		next.Floor = max(set.Floor, floor(t, next.Ahead))
-		if sabotage.Off(sabotage.LeaseFloor) {
-			next.Floor = set.Floor
+		next.Floor = set.Floor
+		if !sabotage.Off(sabotage.LeaseFloor) {
+			next = raised(t, next)
 		}
 	case set.Ahead < next.Ahead, // recorded before a lease is granted that reaches further
 		set.Cluster != next.Cluster:
@@ -154,12 +163,29 @@ func (m *Member) Refloor(t persist.SlotTable, incarnation string) persist.SlotSw
 	if t.Set != nil {
 		next.Layout, next.Floor = t.Set.Layout, t.Set.Floor
 	}
-	next.Floor = max(next.Floor, floor(t, next.Ahead))
+	next = raised(t, next)
 	return persist.SlotSwap{OldSet: t.Set, NewSet: &next, Source: t.Source}
 }
 
 // floor returns a time above every lease that can have been granted so far.
 func floor(t persist.SlotTable, ahead int64) int64 { return t.Now + ahead + t.Lag }
+
+// raised returns a bootstrap part after its floor was raised above every lease that can have been
+// granted so far.
+func raised(t persist.SlotTable, set persist.SlotSet) persist.SlotSet {
+	set.Floor = max(set.Floor, floor(t, set.Ahead))
+	return set
+}
+
+// slotOf returns the slot of a machine ID. ok is false if the machine ID was never granted.
+func slotOf(t persist.SlotTable, id int64) (slot persist.Slot, ok bool) {
+	for _, slot = range t.Slots {
+		if slot.ID == id {
+			return slot, true
+		}
+	}
+	return persist.Slot{}, false
+}
 
 // Acquire chooses a machine ID, and returns the change that leases it and the lease. now is the
 // node's time, in ms since the Unix epoch; t has all slots. It returns ErrStandby if no machine ID
@@ -190,15 +216,16 @@ func (m *Member) Begin(t persist.SlotTable, now int64) (lower int64, free bool) 
 
 // standby returns an ErrStandby that says who holds the machine IDs.
 func (m *Member) standby(t persist.SlotTable) error {
-	i := slices.IndexFunc(t.Slots, func(s persist.Slot) bool { return s.ID == m.First })
-	if m.First < m.Last || i < 0 {
+	slot, ok := slotOf(t, m.First)
+	if m.First < m.Last || !ok {
 		return fmt.Errorf("%w: all from %d to %d; this node stands by", ErrStandby, m.First, m.Last)
 	}
-	return fmt.Errorf("%w: %d is held by %s; this node stands by", ErrStandby, m.First, t.Slots[i].Key)
+	return fmt.Errorf("%w: %d is held by %s; this node stands by", ErrStandby, m.First, slot.Key)
 }
 
-// bounded returns the time for a grant. It limits a clock that jumped ahead after it was compared
-// with the registry's, so that the floor always covers the lease.
+// bounded returns the node's time for a grant, which is at most MaxSkew ahead of the registry's.
+// The clock may have jumped ahead after it was compared. Without the bound a floor might not cover
+// the lease.
 func (m *Member) bounded(t persist.SlotTable, now int64) int64 { return min(now, t.Now+m.MaxSkew) }
 
 // grant returns the change that records a lease, and sets what the lease reserves, which never
@@ -219,10 +246,10 @@ func (m *Member) grant(t persist.SlotTable, old persist.Slot, granted bool, l *L
 	return swap
 }
 
-// choose returns the slot to take: the instance's own previous one, else the one that its key
-// hashes to, else the one that was unused for longest. A slot whose times are used up to beyond now
-// comes after all others. granted is false if the slot was never granted. ok is false if no slot is
-// free.
+// choose returns the slot to take: the one that the instance had before, else the one that its key
+// hashes to, else the one that was unused for longest. A slot whose until or reserved is later than
+// now comes after all others. granted is false if the slot was never granted. ok is false if no
+// slot is free.
 func (m *Member) choose(t persist.SlotTable, now int64) (slot persist.Slot, granted, ok bool) {
 	size := m.Last - m.First + 1
 	hash := fnv.New64a()
@@ -269,7 +296,7 @@ func (m *Member) choose(t persist.SlotTable, now int64) (slot persist.Slot, gran
 	return best.Slot, best.granted, true
 }
 
-// over returns the time before which a lease has certainly ended.
+// over returns a time: a lease whose until is before it has certainly ended.
 func (m *Member) over(t persist.SlotTable) int64 {
 	if t.Source != "" {
 		// After a failover, also one that lost nothing, this clock may be behind that of the server
@@ -279,7 +306,7 @@ func (m *Member) over(t persist.SlotTable) int64 {
 	return t.Now
 }
 
-// leased reports whether a slot is taken.
+// leased reports whether a slot is taken: it has a holder, and its until is not before over.
 func leased(s persist.Slot, over int64) bool { return s.Token != "" && s.Until >= over }
 
 // Used returns how many of the machine IDs that this member may hold are leased. t has all slots.
@@ -297,22 +324,21 @@ func (m *Member) Used(t persist.SlotTable) (n int) {
 // and progress the highest time that may have been used already, both in ms since the Unix epoch.
 // It returns ErrLost if the lease is not on record. Prepare must have returned nil.
 func (m *Member) Renew(t persist.SlotTable, l Lease, now, progress int64) (persist.SlotSwap, Lease, error) {
-	i := slices.IndexFunc(t.Slots, func(s persist.Slot) bool { return s.ID == l.ID })
-	if i < 0 || t.Slots[i].Token != l.Token {
+	slot, ok := slotOf(t, l.ID)
+	if !ok || slot.Token != l.Token {
 		return persist.SlotSwap{}, l, ErrLost
 	}
-	slot := t.Slots[i]
 	used := max(slot.Until, l.Until, progress)
 	set := m.noticed(t, slot, l)
 	next := Lease{ID: l.ID, Token: l.Token, Lower: l.Lower, Reserved: l.Reserved, Floored: l.Floored}
 	// If the registry lost grants, others may have been granted times below the floor that was set
 	// then. The lease may continue below the floor without a break only if it has not ended,
-	// because then nobody else got the machine ID. What counts is the end of the lease that the
-	// holder knows: the one on record may be a later renewal, of which the holder did not hear, and
-	// which began with a break. It must not end before a server that was replaced stops granting
-	// (Lag).
+	// because then nobody else got the machine ID. Both ends count, the one on record and the one
+	// that the holder knows: the one on record may be of a later renewal, which began with a break,
+	// and whose answer the holder did not get. A server that was replaced can go on granting for
+	// Lag, so the lease must end later than that.
 	if l.Lower < set.Floor && min(slot.Until, l.Until) < t.Now+t.Lag {
-		next.Lower, next.Floored = max(used, set.Floor), true // without a floor it had no break
+		next.Lower, next.Floored = max(used, set.Floor), true // the break
 	}
 	now = m.bounded(t, now)
 	next.Until = max(used, next.Lower, now+m.Horizon)
@@ -329,16 +355,15 @@ func (m *Member) Renew(t persist.SlotTable, l Lease, now, progress int64) (persi
 // else was granted until then. A lower floor is older than the lease, and does not cover what was
 // granted after it.
 func (m *Member) Covered(t persist.SlotTable, l Lease) *persist.SlotSwap {
-	i := slices.IndexFunc(t.Slots, func(s persist.Slot) bool { return s.ID == l.ID })
-	if i >= 0 && !older(t.Slots[i], l) || t.Set == nil || t.Set.Floor > max(l.Until, l.Reserved) {
+	slot, ok := slotOf(t, l.ID)
+	if ok && !older(slot, l) || t.Set == nil || t.Set.Floor > max(l.Until, l.Reserved) {
 		return nil
 	}
-	set := *t.Set
-	set.Floor = max(set.Floor, floor(t, set.Ahead))
-	if set == *t.Set { // it was just set
+	set := changed(t.Set, raised(t, *t.Set))
+	if set == nil { // it was just raised
 		return nil
 	}
-	return &persist.SlotSwap{OldSet: t.Set, NewSet: &set, Source: t.Source}
+	return &persist.SlotSwap{OldSet: t.Set, NewSet: set, Source: t.Source}
 }
 
 // older reports whether a slot is older than a lease of its machine ID. In a registry that was not
@@ -347,14 +372,13 @@ func older(slot persist.Slot, l Lease) bool {
 	return slot.Until < l.Until || slot.Reserved < l.Reserved
 }
 
-// noticed returns the bootstrap part. If the slot shows that the registry was put back to an older
-// copy, it raises the floor, because other nodes may have lost more than this one.
+// noticed returns the bootstrap part, with a raised floor if the slot is older than the lease. Such
+// a registry was put back to an older copy, and other nodes may have lost more than this one.
 func (m *Member) noticed(t persist.SlotTable, slot persist.Slot, l Lease) persist.SlotSet {
-	set := *t.Set
 	if older(slot, l) {
-		set.Floor = max(set.Floor, floor(t, set.Ahead))
+		return raised(t, *t.Set)
 	}
-	return set
+	return *t.Set
 }
 
 // changed returns the new bootstrap part for a swap, nil if it equals the old one.
@@ -369,11 +393,10 @@ func changed(old *persist.SlotSet, set persist.SlotSet) *persist.SlotSet {
 // ms since the Unix epoch; nothing may be used any more. It returns ErrLost if the lease is not on
 // record.
 func (m *Member) Release(t persist.SlotTable, l Lease, last int64) (persist.SlotSwap, error) {
-	i := slices.IndexFunc(t.Slots, func(s persist.Slot) bool { return s.ID == l.ID })
-	if i < 0 || t.Slots[i].Token != l.Token {
+	slot, ok := slotOf(t, l.ID)
+	if !ok || slot.Token != l.Token {
 		return persist.SlotSwap{}, ErrLost
 	}
-	slot := t.Slots[i]
 	used := max(last, l.Lower)
 	swap := persist.SlotSwap{OldSet: t.Set, OldSlot: &slot, Source: t.Source, NewSlot: &persist.Slot{
 		ID: l.ID, Key: m.Key, Until: used, Reserved: used, RenewedAt: t.Now,
