@@ -21,21 +21,22 @@ const (
 	maxSkew = 2 * time.Second
 	// pollPause is the pause between two attempts of the request that stands by first.
 	pollPause = 50 * time.Millisecond
-	// restful is how many times longer than an attempt the pause after it is, at least: a large
-	// registry takes long to read.
-	restful = 5
-	// patience is how long a request waits for those before it at least, unless they stand by.
-	patience = 10 * time.Second
+	// restFactor bounds the load of a large registry, which takes long to read: the pause after an
+	// attempt is at least restFactor times as long as the attempt.
+	restFactor = 5
+	// turnPatience is how long a request waits for its turn, also without wait, unless the request
+	// that has the turn stands by.
+	turnPatience = 10 * time.Second
 	// longestInstance is the longest name of an instance, in bytes.
 	longestInstance = 200
 )
 
-// queue is the requests for worker IDs of one pool at this node. They are answered one after the
-// other, so that those that stand by cost one read of the registry, however many there are.
+// queue holds the requests that lease worker IDs of one pool at this node. They have their turn one
+// after the other. So only one of them reads the registry, however many stand by.
 type queue struct {
-	turn    longlock.Lock
-	waiting atomic.Int64 // those that may stand by
-	starved atomic.Bool  // whoever has the turn stands by
+	turn     longlock.Lock
+	waiting  atomic.Int64 // how many requests came with wait, and may stand by
+	standing atomic.Bool  // the request that has the turn stands by
 
 	leased, renewed, lost atomic.Int64 // see Figures
 	seen                  atomic.Pointer[seen]
@@ -66,31 +67,31 @@ func (w *Workers) Lease(ctx context.Context, pool, instance string, wait time.Du
 	if wait > 0 {
 		q.waiting.Add(1)
 		defer q.waiting.Add(-1)
-	} else if q.starved.Load() {
-		return l, standby(pool)
+	} else if q.standing.Load() {
+		return l, allHeld(pool)
 	}
 	within := wait
-	if !q.starved.Load() {
-		within = max(wait, patience)
+	if !q.standing.Load() {
+		within = max(wait, turnPatience)
 	}
-	if err := q.turn.LockWithin(ctx, within, standby(pool)); err != nil {
+	if err := q.turn.LockWithin(ctx, within, allHeld(pool)); err != nil {
 		return l, seqd.AsError(err)
 	}
-	defer func() { q.starved.Store(false); q.turn.Unlock() }()
+	defer func() { q.standing.Store(false); q.turn.Unlock() }()
 	for {
 		tried := time.Now()
 		l, err := w.lease(ctx, pool, instance)
-		pause := max(pollPause, restful*time.Since(tried))
+		pause := max(pollPause, restFactor*time.Since(tried))
 		left := wait - time.Since(began)
 		switch {
 		case !errors.Is(err, machineid.ErrStandby):
 			return l, err
 		case left <= 0:
-			return l, standby(pool)
+			return l, allHeld(pool)
 		case w.opts.Stopping():
 			return l, &seqd.Error{Code: seqd.CodeStopping, Detail: "this node is about to stop: ask another one", RetryAfter: time.Second}
 		}
-		q.starved.Store(true)
+		q.standing.Store(true)
 		select {
 		case <-time.After(min(pause, left)):
 		case <-ctx.Done():
@@ -99,8 +100,8 @@ func (w *Workers) Lease(ctx context.Context, pool, instance string, wait time.Du
 	}
 }
 
-// standby is the error while other programs hold every worker ID of a pool.
-func standby(pool string) error {
+// allHeld is the error while other programs hold every worker ID of a pool.
+func allHeld(pool string) error {
 	return &seqd.Error{Code: seqd.CodeNoMachineID, RetryAfter: time.Second, Err: machineid.ErrStandby,
 		Detail: "all worker IDs of the pool " + pool + " are held: stand by with wait=20s, or make a pool with more bitsMachine"}
 }
@@ -117,7 +118,8 @@ func printable(text string) bool {
 	return !slices.ContainsFunc([]rune(text), func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
-// lease makes one attempt. Its error is [machineid.ErrStandby] if all worker IDs are held.
+// lease tries once to lease a worker ID: Member.Acquire decides which one and its interval, and
+// Swap writes that to the registry. It returns [machineid.ErrStandby] if all worker IDs are held.
 func (w *Workers) lease(ctx context.Context, pool, instance string) (admin.WorkerLease, error) {
 	ctx, cancel := context.WithTimeout(ctx, attempt)
 	defer cancel()
@@ -129,7 +131,7 @@ func (w *Workers) lease(ctx context.Context, pool, instance string) (admin.Worke
 		return admin.WorkerLease{}, err
 	}
 	for {
-		m := w.member(p, instance)
+		m := w.instance(p, instance)
 		t, err := w.prepared(ctx, p.Name, m)
 		if err != nil {
 			return admin.WorkerLease{}, err
@@ -137,7 +139,7 @@ func (w *Workers) lease(ctx context.Context, pool, instance string) (admin.Worke
 		if err := unmixed(p.Name, t, false); err != nil {
 			return admin.WorkerLease{}, err
 		}
-		m.Horizon = reaches(p, t).Milliseconds()
+		m.Horizon = ttlNow(p, t).Milliseconds()
 		swap, l, err := m.Acquire(t, w.ms())
 		if err != nil {
 			w.queue(p.Name).saw(p, t, 0)
@@ -155,8 +157,8 @@ func (w *Workers) lease(ctx context.Context, pool, instance string) (admin.Worke
 		case made:
 			w.queue(p.Name).leased.Add(1)
 			w.queue(p.Name).saw(p, t, 1)
-			p.TTL = reaches(p, t)
-			return w.granted(ctx, p, grant{l, t.Now})
+			p.TTL = ttlNow(p, t)
+			return w.answer(ctx, p, grant{l, t.Now})
 		}
 	}
 }
@@ -179,7 +181,7 @@ func (w *Workers) Renew(ctx context.Context, pool, text string) (none admin.Work
 		ids = nil
 	}
 	for {
-		m := w.holding(p, l)
+		m := w.holder(p, l)
 		t, err := w.prepared(ctx, p.Name, m, ids...)
 		if err != nil {
 			return none, err
@@ -191,25 +193,26 @@ func (w *Workers) Renew(ctx context.Context, pool, text string) (none admin.Work
 		if err != nil {
 			return none, err
 		}
-		ttl := reaches(p, t)
+		ttl := ttlNow(p, t)
 		m.Key, m.Horizon = slot.Key, ttl.Milliseconds()
-		// The clock of a server on which a backup was restored may be behind. Then the lease may have
-		// ended by that of the one before, which may have granted the worker ID to another program.
+		// A backup may have been restored on a server whose clock is behind. By the clock of the
+		// former server the lease may have ended, and that server may have granted the worker ID to
+		// another program.
 		t.Lag = max(t.Lag, m.MaxSkew)
 		swap, next, err := m.Renew(t, l.Lease, w.ms(), 0)
 		if err != nil {
-			return none, lost(err)
+			return none, leaseLost(err)
 		}
-		if next.Lower != l.Lower { // the registry may have lost grants, so the times in between may be those of others
-			return none, w.ended(ctx, p.Name, l, swap.OldSet, swap.NewSet, swap.Source)
+		if next.Lower != l.Lower { // a break: other programs may have been granted the times in it
+			return none, w.endLease(ctx, p.Name, l, swap)
 		}
 		switch made, err := w.opts.Slots.Swap(ctx, registry(p.Name), swap); {
 		case err != nil:
 			return none, failure(err)
 		case made:
-			w.behind(p.Name, l, swap.NewSet)
+			w.logOlder(p.Name, l, swap.NewSet)
 			p.TTL = ttl
-			return w.granted(ctx, p, grant{next, t.Now})
+			return w.answer(ctx, p, grant{next, t.Now})
 		}
 	}
 }
@@ -231,7 +234,7 @@ func (w *Workers) Release(ctx context.Context, pool, text string, last time.Time
 	if err != nil {
 		return err
 	}
-	m := w.holding(p, l)
+	m := w.holder(p, l)
 	for {
 		t, err := w.opts.Slots.Look(ctx, registry(p.Name), l.ID)
 		if err != nil {
@@ -241,7 +244,7 @@ func (w *Workers) Release(ctx context.Context, pool, text string, last time.Time
 		if err != nil {
 			return err
 		}
-		ends := max(slot.Until, l.Until) // an older copy of the registry may not know how far the lease reaches
+		ends := max(slot.Until, l.Until) // an older copy of the registry may have an earlier until
 		used := ends
 		if !last.IsZero() {
 			used = last.UnixMilli()
@@ -252,22 +255,22 @@ func (w *Workers) Release(ctx context.Context, pool, text string, last time.Time
 		m.Key = slot.Key
 		swap, err := m.Release(t, l.Lease, used)
 		if err != nil {
-			return lost(err)
+			return leaseLost(err)
 		}
 		switch made, err := w.opts.Slots.Swap(ctx, registry(p.Name), swap); {
 		case err != nil:
 			return failure(err)
 		case made:
-			w.behind(p.Name, l, swap.NewSet)
+			w.logOlder(p.Name, l, swap.NewSet)
 			w.queue(p.Name).released()
 			return nil
 		}
 	}
 }
 
-// held returns the slot of a lease that has not ended. If the slot is older than the lease, the
-// registry was put back to an older copy: held raises its floor, because other programs may hold
-// leases that it does not know either.
+// held returns the slot of a lease, or [seqd.CodeLeaseLost] if the lease has ended (W3). If the
+// slot is missing or older than the lease, the registry was put back to an older copy. Then held
+// raises the floor first, because that copy may lack leases of other programs too.
 func (w *Workers) held(ctx context.Context, pool string, m *machineid.Member, t persist.SlotTable, l grant) (slot persist.Slot, err error) {
 	i := slices.IndexFunc(t.Slots, func(s persist.Slot) bool { return s.ID == l.ID })
 	if i >= 0 && t.Slots[i].Token == l.Token && t.Slots[i].Until >= t.Now {
@@ -275,61 +278,65 @@ func (w *Workers) held(ctx context.Context, pool string, m *machineid.Member, t 
 	}
 	if i < 0 || t.Slots[i].RenewedAt < l.at {
 		if swap := m.Covered(t, l.Lease); swap != nil {
-			return slot, w.ended(ctx, pool, l, swap.OldSet, swap.NewSet, swap.Source)
+			return slot, w.endLease(ctx, pool, l, *swap)
 		}
 	}
-	return slot, lost(machineid.ErrLost)
+	return slot, leaseLost(machineid.ErrLost)
 }
 
-// ended returns that a lease has ended, after it has raised the floor of a registry that was put
-// back to an older copy. next is nil if there is no need to.
-func (w *Workers) ended(ctx context.Context, pool string, l grant, old, next *persist.SlotSet, source string) error {
-	if next != nil {
-		made, err := w.opts.Slots.Swap(ctx, registry(pool), persist.SlotSwap{OldSet: old, NewSet: next, Source: source})
-		switch {
-		case err != nil:
-			return failure(err)
-		case !made: // the caller asks again
-			return &seqd.Error{Code: seqd.CodeStoreUnavailable, Detail: "the registry of the worker IDs has just been changed", RetryAfter: time.Second}
-		}
-		w.behind(pool, l, next)
+// endLease returns that a lease has ended. If swap raises the floor of the registry, endLease raises
+// it first, but leaves the slot as it is.
+func (w *Workers) endLease(ctx context.Context, pool string, l grant, swap persist.SlotSwap) error {
+	if swap.NewSet == nil {
+		return leaseLost(machineid.ErrLost)
 	}
-	return lost(machineid.ErrLost)
+	swap.OldSlot, swap.NewSlot = nil, nil
+	switch made, err := w.opts.Slots.Swap(ctx, registry(pool), swap); {
+	case err != nil:
+		return failure(err)
+	case !made: // the caller asks again
+		return &seqd.Error{Code: seqd.CodeStoreUnavailable, Detail: "the registry of the worker IDs has just been changed", RetryAfter: time.Second}
+	}
+	w.logOlder(pool, l, swap.NewSet)
+	return leaseLost(machineid.ErrLost)
 }
 
-// behind logs that a lease has shown that the registry was put back to an older copy, unless next is
-// nil.
-func (w *Workers) behind(pool string, l grant, next *persist.SlotSet) {
+// logOlder logs that the registry was put back to an older copy, which a lease has shown. next is
+// the bootstrap part with the raised floor. If it is nil, there is nothing to log.
+func (w *Workers) logOlder(pool string, l grant, next *persist.SlotSet) {
 	if next != nil {
 		w.opts.Log.Error("the registry of worker IDs was put back to an older copy; new leases begin above everything that it may have granted",
 			"pool", pool, "workerId", l.ID, "from", admin.Time(next.Floor+1))
 	}
 }
 
-// lost returns what callers see of an error of the protocol about a lease.
-func lost(err error) error {
+// leaseLost returns the error that callers get if a lease has ended. err is the error of machineid.
+func leaseLost(err error) error {
 	return &seqd.Error{Code: seqd.CodeLeaseLost, Detail: "the lease has ended: stop making numbers with it, and lease a worker ID anew", Err: err}
 }
 
-// granted returns a lease that is on record. It ends with the times of the pool: later ones do not fit
-// into a number, and would repeat earlier ones.
-func (w *Workers) granted(ctx context.Context, p admin.WorkerPool, l grant) (admin.WorkerLease, error) {
+// answer returns what a program gets of a lease that is on record. Its after is the Lower of the
+// lease. Its until is at most the last time of the pool, because numbers with later times would
+// repeat earlier ones.
+func (w *Workers) answer(ctx context.Context, p admin.WorkerPool, l grant) (admin.WorkerLease, error) {
 	text, err := w.seal(ctx, p.Name, l)
 	return admin.WorkerLease{
-		WorkerPool: p, ID: l.ID, Lease: text, After: time.UnixMilli(l.Lower).UTC(), Until: time.UnixMilli(min(l.Until, last(p))).UTC(),
+		WorkerPool: p, ID: l.ID, Lease: text, After: time.UnixMilli(l.Lower).UTC(), Until: time.UnixMilli(min(l.Until, lastTime(p))).UTC(),
 	}, err
 }
 
-// member returns an instance as a member of the protocol.
-func (w *Workers) member(p admin.WorkerPool, instance string) *machineid.Member {
+// instance returns the member of the protocol for an instance; "" for a change of the registry
+// itself.
+func (w *Workers) instance(p admin.WorkerPool, instance string) *machineid.Member {
 	m := member(p, w.opts.Cluster)
 	m.Key = instance
 	return m
 }
 
-// member returns any node as a member of the protocol. A new registry always has a floor, also if no
-// other node can reach it: a store that lost its data, such as a memory store that was started again,
-// does not know of the programs that go on.
+// member returns the member of the protocol for a program of a pool, without its Key. It is
+// Floored, so a new registry always has a floor, also if no other node can reach it: programs may
+// still hold leases that a store granted before it lost its data, such as a memory store that was
+// started again.
 func member(p admin.WorkerPool, cluster string) *machineid.Member {
 	return &machineid.Member{
 		Layout: layout(p), Cluster: cluster, Last: 1<<p.BitsMachine - 1,
@@ -337,25 +344,25 @@ func member(p admin.WorkerPool, cluster string) *machineid.Member {
 	}
 }
 
-// holding returns the holder of a lease as a member of the protocol. The lease may reach further than
-// the registry knows that leases do, if that was put back to an older copy.
-func (w *Workers) holding(p admin.WorkerPool, l grant) *machineid.Member {
-	m := w.member(p, "")
-	if l.Until > l.Lower { // otherwise only its floor is so far ahead
+// holder returns the member of the protocol for the holder of a lease. Its Reach covers the lease:
+// an older copy of the registry may have a lower Ahead.
+func (w *Workers) holder(p admin.WorkerPool, l grant) *machineid.Member {
+	m := w.instance(p, "")
+	if l.Until > l.Lower { // an empty lease has no times to cover: only a floor is so far ahead
 		m.Reach = l.Until - l.at + m.MaxSkew
 	}
 	return m
 }
 
-// usualTTL is how far leases reach at most while a failover may lose what the ttl of the pool is.
+// usualTTL is how far leases reach at most while a failover can lose the definition of the pool.
 const usualTTL = 30 * time.Second
 
-// reaches returns how far the leases of a pool reach. A failover can lose a new ttl, or the whole
-// pool, and with it the record of how far leases reach, but not the leases that programs hold. So in
-// a store that can lose writes, leases reach no further than usualTTL, for which there always is a
-// floor (prepared), until the definition is so old that no failover loses it: Lag for what a standby
-// lacks, and Lag for which a server that was replaced goes on.
-func reaches(p admin.WorkerPool, t persist.SlotTable) time.Duration {
+// ttlNow returns how far the leases of a pool reach now: the ttl of the pool, but at most usualTTL
+// as long as a failover can lose the definition. Such a failover can lose a new ttl, or the whole
+// pool, and with it the record of how far leases reach (Ahead), but the programs keep their leases.
+// A floor always covers usualTTL (prepared). After 2·Lag no failover loses the definition: a new
+// primary lacks writes of at most Lag, and a server that was replaced goes on for at most Lag.
+func ttlNow(p admin.WorkerPool, t persist.SlotTable) time.Duration {
 	if t.Source != "" && t.Now <= p.Updated.UnixMilli()+2*t.Lag+maxSkew.Milliseconds() {
 		return min(p.TTL, usualTTL)
 	}
@@ -365,19 +372,21 @@ func reaches(p admin.WorkerPool, t persist.SlotTable) time.Duration {
 // ms returns the node's time.
 func (w *Workers) ms() int64 { return w.opts.Now().UnixMilli() }
 
-// prepared reads the registry of a pool after making the changes that its bootstrap part needs.
+// prepared reads the registry of a pool. Before that it makes the changes that the bootstrap part
+// needs, such as a floor after a failover of the store (Member.Prepare). ids are the slots to read,
+// none for all.
 func (w *Workers) prepared(ctx context.Context, pool string, m *machineid.Member, ids ...int64) (t persist.SlotTable, err error) {
 	for {
 		before := w.ms()
 		t, err = w.opts.Slots.Look(ctx, registry(pool), ids...)
 		if err == nil && t.Set == nil && len(ids) > 0 {
-			// without a bootstrap part, only all slots show whether the registry is new
+			// without a bootstrap part, the registry is new only if it has no slot at all
 			t, err = w.opts.Slots.Look(ctx, registry(pool))
 		}
 		if err != nil {
 			return t, failure(err)
 		}
-		if t.Source != "" { // see reaches
+		if t.Source != "" { // see ttlNow
 			m.Reach = max(m.Reach, usualTTL.Milliseconds()+2*m.MaxSkew)
 		}
 		if err := m.Skewed(before, w.ms(), t); err != nil {

@@ -101,7 +101,7 @@ func (m *machine) distribute(bits int) (swap persist.SlotSwap, id int64, begin t
 // guard returns the change that extends the lease that the instance has, without a break.
 func (m *machine) guard() (swap persist.SlotSwap, err error) {
 	if m.held == nil {
-		return swap, lost(machineid.ErrLost)
+		return swap, leaseLost(machineid.ErrLost)
 	}
 	t := m.table
 	t.Lag = max(t.Lag, m.member.MaxSkew) // see Renew
@@ -110,7 +110,7 @@ func (m *machine) guard() (swap persist.SlotSwap, err error) {
 		err = machineid.ErrLost
 	}
 	if err != nil {
-		err = lost(err)
+		err = leaseLost(err)
 	}
 	return swap, err
 }
@@ -119,7 +119,7 @@ func (m *machine) guard() (swap persist.SlotSwap, err error) {
 // did when it was granted, because that is in the bootstrap part of the registry for longer.
 func (m *machine) covered(reach time.Duration) error {
 	switch p := m.pool; {
-	case reach <= max(m.reach, reaches(p, m.table)):
+	case reach <= max(m.reach, ttlNow(p, m.table)):
 		return nil
 	case reach <= p.TTL:
 		return &seqd.Error{Code: seqd.CodeNoMachineID, RetryAfter: time.Minute,
@@ -144,7 +144,7 @@ func (w *Workers) Distribute(ctx context.Context, pool string, bits int, instanc
 	}
 	// One after the other, because each grant excludes the others.
 	q := w.queue(pool)
-	if err := q.turn.LockWithin(ctx, patience, errBusy); err != nil {
+	if err := q.turn.LockWithin(ctx, turnPatience, errBusy); err != nil {
 		return 0, begin, seqd.AsError(err)
 	}
 	defer q.turn.Unlock()
@@ -182,7 +182,7 @@ func (w *Workers) machine(ctx context.Context, pool, instance string, reach time
 		return err
 	}
 	for {
-		m := machine{pool: p, member: w.member(p, instance)}
+		m := machine{pool: p, member: w.instance(p, instance)}
 		if m.table, err = w.prepared(ctx, p.Name, m.member); err != nil {
 			return err
 		}

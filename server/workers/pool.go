@@ -38,8 +38,8 @@ func check(p admin.WorkerPool, now time.Time) error {
 	problems.Add("ttl", literal.Within(p.TTL, leastTTL, mostTTL))
 	problems.Check(p.TTL%time.Millisecond == 0, "ttl", "%s is not in whole milliseconds", p.TTL)
 	if len(problems) == 0 { // otherwise there may be no last time
-		problems.Check(now.UnixMilli() < last(p), "epoch", "the numbers ended at %s, because the time has %d bits: take a later epoch, or fewer bits of machine ID and sequence",
-			admin.Time(last(p)), bits(p).Time())
+		problems.Check(now.UnixMilli() < lastTime(p), "epoch", "the numbers ended at %s, because the time has %d bits: take a later epoch, or fewer bits of machine ID and sequence",
+			admin.Time(lastTime(p)), bits(p).Time())
 	}
 	for _, problem := range problems {
 		return seqd.Errorf(seqd.CodeInvalidRequest, "%s: %s", problem.Key, problem.Text)
@@ -51,21 +51,21 @@ func bits(p admin.WorkerPool) machineid.Bits {
 	return machineid.Bits{Machine: p.BitsMachine, Sequence: p.BitsSequence}
 }
 
-// last returns the last time, in ms since the Unix epoch, that fits into a number.
-func last(p admin.WorkerPool) int64 { return p.Epoch.UnixMilli() + 1<<bits(p).Time() - 1 }
+// lastTime returns the last time, in ms since the Unix epoch, that fits into a number.
+func lastTime(p admin.WorkerPool) int64 { return p.Epoch.UnixMilli() + 1<<bits(p).Time() - 1 }
 
 // inTime returns an error unless later times than one fit into a number.
 func inTime(p admin.WorkerPool, ms int64) error {
-	if ms < last(p) {
+	if ms < lastTime(p) {
 		return nil
 	}
-	return seqd.Errorf(seqd.CodeExhausted, "the times of the pool %s ended at %s: make a pool with another name and a later epoch", p.Name, admin.Time(last(p)))
+	return seqd.Errorf(seqd.CodeExhausted, "the times of the pool %s ended at %s: make a pool with another name and a later epoch", p.Name, admin.Time(lastTime(p)))
 }
 
 // layout describes the numbers that are made with the worker IDs of a pool.
 func layout(p admin.WorkerPool) string { return bits(p).Layout(p.Epoch.UnixMilli()) }
 
-// documentOf returns the document of a pool.
+// documentOf returns the document that holds the definition of a pool.
 func documentOf(p admin.WorkerPool) persist.Document {
 	text, _ := json.Marshal(body{ // it never fails
 		format, p.BitsMachine, p.BitsSequence, p.Epoch.UTC().Format(admin.TimeFormat), literal.ShortDuration(p.TTL),

@@ -18,11 +18,11 @@ import (
 	"github.com/seqd/seqd/strategy/snowflake/machineid"
 )
 
-// The text of a lease is what the caller gives back to renew or release it: the worker ID, the
-// bounds of the interval, when it was granted, and the token that is on record, under an HMAC
+// The text of a lease is what the caller gives back to renew or release it. It has the worker ID,
+// the bounds of the interval, when it was granted, and the token that is on record, under an HMAC
 // (RFC 2104) with a key that is drawn once in the life of the store. So no caller can claim an
-// interval that was not granted, such as one that ends in a year, and nothing is kept for a lease
-// but its slot.
+// interval that was not granted, such as one that ends in a year, and a lease needs no record
+// except its slot.
 
 const (
 	// keyKind is the kind of the one document with the key, and keyName its name.
@@ -91,8 +91,8 @@ func mac(key []byte, pool string, plain []byte) []byte {
 	return h.Sum(nil)[:macBytes]
 }
 
-// sealKey returns the key, which the first node that needs one draws. A store that failed over, or
-// was restored, may have another key than a moment ago: then all nodes soon have that.
+// sealKey returns the key, which the first node that needs one draws. If the store failed over, or
+// was restored, it may have another key than before. All nodes read that key within fresh.
 func (w *Workers) sealKey(ctx context.Context) ([]byte, error) {
 	w.mu.Lock()
 	key, at := w.key, w.keyAt

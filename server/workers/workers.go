@@ -1,12 +1,17 @@
 // Package workers leases worker IDs to other programs, so that they make numbers themselves and no
 // two programs ever make the same one.
 //
-// A pool is a document (pool.go). Its worker IDs are the machine IDs of a registry in the store, and
-// a program is a member of the protocol of package machineid: so rule U5 holds for them, and the
-// intervals of one worker ID never overlap (W1). The node acts for the program. It keeps nothing of
-// a lease: the caller gives back a text with what was granted, which only a node can have written
-// (W2, text.go). A lease ends at its until, by the clock of the store, even if nobody else has
-// leased the worker ID since (W3, lease.go).
+// A pool is a document (pool.go). Its worker IDs are the machine IDs of a registry in the store,
+// and a program is a member of the protocol of package machineid. So rule U5 holds for programs,
+// and the intervals of one worker ID never overlap (W1). The node acts for the program:
+// Workers.lease and Renew read the registry, package machineid decides the interval (after, until],
+// and the node writes it to the slot of the worker ID. The node keeps nothing of a lease: the
+// caller gives back a text with what was granted, which only a node can have written (W2, text.go).
+// A lease ends at its until, by the clock of the store, even if nobody else has leased the worker
+// ID since (W3, Workers.held).
+//
+// The after of a lease is Lower in package machineid. docs/design/snowflake.md has the path of a
+// lease, and what happens to leases when the store fails over.
 package workers
 
 import (
@@ -140,19 +145,20 @@ func (w *Workers) SetPool(ctx context.Context, name string, edit func(*admin.Wor
 		if err := check(p, w.opts.Now()); err != nil {
 			return p, err
 		}
-		t, err := w.fits(ctx, p)
+		t, err := w.checkLayout(ctx, p)
 		if err != nil {
 			return p, err
 		}
 		if p.Revision++; p.Revision == 1 {
-			if err := w.create(ctx, p, t); err != nil {
+			if err := w.beforeCreate(ctx, p, t); err != nil {
 				return p, err
 			}
 		}
-		// Before the definition, and before the time that it gets (see reaches): no failover that loses
-		// leases of the definition loses how far they reach. And the floor of a new registry counts from
-		// now, and not from the first lease.
-		if t, err = w.prepared(ctx, name, w.member(p, "")); err != nil {
+		// The registry records how far leases reach before the definition is written, and before
+		// the time that the definition gets (see ttlNow). So a failover that keeps the definition
+		// keeps that too. And the floor of a new registry counts from now, not from the first
+		// lease.
+		if t, err = w.prepared(ctx, name, w.instance(p, "")); err != nil {
 			return p, err
 		}
 		p.Updated = time.UnixMilli(t.Now)
@@ -167,9 +173,9 @@ func (w *Workers) SetPool(ctx context.Context, name string, edit func(*admin.Wor
 	}
 }
 
-// fits returns the bootstrap part of a pool's registry, or an error if a pool of this name was made
-// for other numbers: worker IDs may have been leased for them.
-func (w *Workers) fits(ctx context.Context, p admin.WorkerPool) (t persist.SlotTable, err error) {
+// checkLayout reads the bootstrap part of a pool's registry. It returns an error if a pool of this
+// name was made for numbers of another layout, because programs may hold leases for them.
+func (w *Workers) checkLayout(ctx context.Context, p admin.WorkerPool) (t persist.SlotTable, err error) {
 	t, err = w.opts.Slots.Look(ctx, registry(p.Name), 0)
 	if err != nil {
 		return t, failure(err)
@@ -181,11 +187,11 @@ func (w *Workers) fits(ctx context.Context, p admin.WorkerPool) (t persist.SlotT
 		"make a pool with another name", p.Name, t.Set.Layout)
 }
 
-// create prepares what a pool needs before it is made. If a pool had the name before, the floor of
-// its registry rises: the store may have been restored from a backup in which that pool was deleted,
-// and so lack leases of it (Restored).
-func (w *Workers) create(ctx context.Context, p admin.WorkerPool, t persist.SlotTable) error {
-	if err := w.room(ctx); err != nil || t.Set == nil {
+// beforeCreate checks that there is room for a pool that is about to be made. If a pool had the
+// name before, beforeCreate raises the floor of its registry: the store may have been restored from
+// a backup in which that pool was deleted, and so lack leases of it (Restored).
+func (w *Workers) beforeCreate(ctx context.Context, p admin.WorkerPool, t persist.SlotTable) error {
+	if err := w.checkRoom(ctx); err != nil || t.Set == nil {
 		return err
 	}
 	if _, err := refloor(ctx, w.opts.Slots, member(p, w.opts.Cluster), p.Name); err != nil {
@@ -194,8 +200,8 @@ func (w *Workers) create(ctx context.Context, p admin.WorkerPool, t persist.Slot
 	return nil
 }
 
-// room returns an error if there are as many pools as possible.
-func (w *Workers) room(ctx context.Context) error {
+// checkRoom returns an error if there are mostPools pools.
+func (w *Workers) checkRoom(ctx context.Context) error {
 	docs, err := w.opts.Documents.List(ctx, Kind, "", mostPools)
 	if err != nil {
 		return failure(err)
@@ -206,8 +212,8 @@ func (w *Workers) room(ctx context.Context) error {
 	return nil
 }
 
-// DeletePool implements [admin.Workers]. What is on record of its worker IDs stays: if a pool gets
-// the name again, leases begin above it.
+// DeletePool implements [admin.Workers]. The registry of the pool stays: if a pool gets the name
+// again, its leases begin above all leases of the deleted one.
 func (w *Workers) DeletePool(ctx context.Context, name string, force bool, may func(*admin.WorkerPool) error) (p admin.WorkerPool, err error) {
 	if p, err = w.Pool(ctx, name); err != nil {
 		return p, err
