@@ -23,8 +23,9 @@ type Workers interface {
 	// DeletePool deletes a pool if may returns nil. It returns [seqd.CodeConflict] while worker IDs are
 	// held, unless force.
 	DeletePool(ctx context.Context, name string, force bool, may func(*WorkerPool) error) (WorkerPool, error)
-	// Lease leases a worker ID to an instance, a name for people. While all are held, it waits, at most
-	// for wait.
+	// Lease leases a worker ID to an instance, which is the name of a program. The instance gets the
+	// worker ID that it had before, if that is free. While all worker IDs are held, Lease waits for at
+	// most wait.
 	Lease(ctx context.Context, pool, instance string, wait time.Duration) (WorkerLease, error)
 	// Renew extends a lease, or returns [seqd.CodeLeaseLost].
 	Renew(ctx context.Context, pool, lease string) (WorkerLease, error)
