@@ -195,7 +195,7 @@ func (m *Member) Acquire(t persist.SlotTable, now int64) (swap persist.SlotSwap,
 	if !ok {
 		return swap, l, m.standby(t)
 	}
-	lower := max(slot.Until, slot.Reserved, m.Spent.of(slot.ID))
+	lower := m.usedUpTo(slot)
 	// They are equal if the machine ID was released before its lease began: then the floor is the
 	// reason, too.
 	l = Lease{ID: slot.ID, Token: Drawn(), Lower: max(lower, t.Set.Floor), Floored: t.Set.Floor >= lower}
@@ -211,7 +211,12 @@ func (m *Member) Acquire(t persist.SlotTable, now int64) (swap persist.SlotSwap,
 // since the Unix epoch. free is false if no machine ID is free.
 func (m *Member) Begin(t persist.SlotTable, now int64) (lower int64, free bool) {
 	slot, _, free := m.choose(t, now)
-	return max(slot.Until, slot.Reserved, m.Spent.of(slot.ID), t.Set.Floor), free
+	return max(m.usedUpTo(slot), t.Set.Floor), free
+}
+
+// usedUpTo returns the highest time that anyone may have used with a machine ID.
+func (m *Member) usedUpTo(slot persist.Slot) int64 {
+	return max(slot.Until, slot.Reserved, m.Spent.of(slot.ID))
 }
 
 // standby returns an ErrStandby that says who holds the machine IDs.
@@ -274,7 +279,7 @@ func (m *Member) choose(t persist.SlotTable, now int64) (slot persist.Slot, gran
 				continue
 			}
 		}
-		if used := max(c.Until, c.Reserved, m.Spent.of(id)); used > max(now, t.Set.Floor) {
+		if used := m.usedUpTo(c.Slot); used > max(now, t.Set.Floor) {
 			c.rank[0] = used // the earlier it can be used, the better
 		}
 		switch {
