@@ -17,6 +17,7 @@ const (
 	CodeUnknownBizType       Code = "unknown_biz_type"       // 404: There is no biz type of this name
 	CodeUnknownReservation   Code = "unknown_reservation"    // 404: There is no such reservation
 	CodeUnknownPool          Code = "unknown_pool"           // 404: There is no pool of this name
+	CodeUnknownJob           Code = "unknown_job"            // 404: There is no such job
 	CodeNotFound             Code = "not_found"              // 404: There is nothing at this address
 	CodeMethodNotAllowed     Code = "method_not_allowed"     // 405: The node does not support this
 	CodeConflict             Code = "conflict"               // 409: This does not fit what is there already
@@ -30,6 +31,8 @@ const (
 	CodeReservationConfirmed Code = "reservation_confirmed"  // 409: The reservation is confirmed
 	CodeNumberVoid           Code = "number_void"            // 409: The number is void
 	CodeLeaseLost            Code = "lease_lost"             // 409: The lease has ended
+	CodeJobNotDone           Code = "job_not_done"           // 409: The job has not issued all its numbers yet
+	CodeJobEnded             Code = "job_ended"              // 409: The job ended before it had issued all its numbers
 	CodePreconditionFailed   Code = "precondition_failed"    // 412: Somebody else changed this meanwhile
 	CodeBodyTooLarge         Code = "body_too_large"         // 413: This is too large
 	CodeURITooLong           Code = "uri_too_long"           // 414: The address is too long
@@ -37,6 +40,7 @@ const (
 	CodeIdempotencyKeyReused Code = "idempotency_key_reused" // 422: An Idempotency-Key was used twice
 	CodeHeadersTooLarge      Code = "headers_too_large"      // 431: The headers are too large
 	CodeRateLimited          Code = "rate_limited"           // 429: Too many requests
+	CodeTooManyJobs          Code = "too_many_jobs"          // 429: There are as many jobs as allowed
 	CodeTooManyAnswers       Code = "too_many_answers"       // 429: Too much is kept for your Idempotency-Keys and reservations
 	CodeAnswersFull          Code = "answers_full"           // 507: Too much is kept for Idempotency-Keys and reservations
 	CodeStarting             Code = "starting"               // 503: The node is starting
@@ -102,6 +106,7 @@ var codes = [...]Meaning{
 	{"unknown_reservation", 404, caller, "There is no such reservation",
 		"Check the name. 24 hours after its end only the account knows its numbers.", "24 hours after its end only the account knows its numbers."},
 	{"unknown_pool", 404, caller, "There is no pool of this name", "Check the name, or make the pool: PUT /worker-pools/{pool}.", "Check the name."},
+	{"unknown_job", 404, caller, "There is no such job", "Check the ID. The job was removed, or its result has expired: see jobs.resultTTL.", "It was removed, or its result has expired."},
 	{"not_found", 404, caller, "There is nothing at this address",
 		"Check the path. What it names may be deleted, or the node may have an older version.", "It may be deleted, or the node may have an older version."},
 	{"method_not_allowed", 405, caller, "The node does not support this", "Use a method that the header Allow names.", "It may have an older version."},
@@ -121,6 +126,9 @@ var codes = [...]Meaning{
 	{"number_void", 409, caller, "The number is void", "Use a new Idempotency-Key for a new number.", "Use a new Idempotency-Key."},
 	// The worker ID may be somebody else's: the lease has ended, or was never granted.
 	{"lease_lost", 409, caller, "The lease has ended", "Stop making numbers with it, and lease a worker ID anew.", "Lease a worker ID anew."},
+	{"job_not_done", 409, caller, "The job has not issued all its numbers yet", "Ask for the job until its state is done, then for its result.", "Wait until it is done."},
+	// A job that failed or was cancelled.
+	{"job_ended", 409, caller, "The job ended before it had issued all its numbers", "Add partial=true to download those that it issued, or make another job.", "Make another job."},
 	// A change whose If-Match names another revision than the current one.
 	{"precondition_failed", 412, caller, "Somebody else changed this meanwhile",
 		"Nothing was done. Read the present revision, decide again, and send its ETag as If-Match.", "Nothing was done. Look at it, then repeat or cancel."},
@@ -131,6 +139,7 @@ var codes = [...]Meaning{
 	{"idempotency_key_reused", 422, caller, "An Idempotency-Key was used twice", "Use a key of its own for each request. Only the same request may repeat a key.", "Each request needs its own."},
 	{"headers_too_large", 431, caller, "The headers are too large", "Send fewer or smaller headers. In a browser, delete the cookies of this host.", "Delete cookies of this host, then reload."},
 	{"rate_limited", 429, caller, "Too many requests", later, "Wait, or raise the limit."},
+	{"too_many_jobs", 429, caller, "There are as many jobs as allowed", "Remove jobs whose results are not needed any more, or wait until some expire. An operator can raise jobs.most.", "Remove jobs whose results are not needed any more."},
 	// A new Idempotency-Key or reservation, or numbers that may become void: what is kept for those
 	// of its owner, or for all (answers_full), takes as many bytes as it may. It ends when some do.
 	{"too_many_answers", 429, caller, "Too much is kept for your Idempotency-Keys and reservations", "Wait until some end, or issue without a key, unless the biz type has onRelease: void.", "Wait until some end."},

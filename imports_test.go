@@ -310,6 +310,10 @@ var rules = map[string]rule{
 		may: "net/http persist/driver",
 		why: "it traces requests and commands of any kind",
 	},
+	"server/jobs": {
+		may: ". internal/sabotage persist server/admin server/terms",
+		why: "it issues through an interface, and depends neither on HTTP nor on a strategy",
+	},
 	"server/terms": {
 		may: "internal/instant persist server/logging",
 		why: "who does a piece of work is decided by documents of the store, whatever the work is",

@@ -48,6 +48,11 @@ type Call struct {
 	// NoAnswer is why the answer to a request with Once must not be kept, nil if it may be. Only a
 	// request that was answered before is answered then.
 	NoAnswer error
+	// Made is when the numbers are said to be made, for plugins that show it; zero for now.
+	Made time.Time
+	// Display refuses the call with [CodeConflict] if the biz type shows numbers in another way than
+	// this one, which the issuer has named; "" if that does not matter.
+	Display string
 	// Caller is who asked.
 	Caller Caller
 	// Sequence is empty in Before and holds Count numbers in After. A plugin sees a Count of 0 only

@@ -31,6 +31,7 @@ const (
 	ErrUnknownBizType       Code = "unknown_biz_type"       // 404: There is no biz type of this name
 	ErrUnknownReservation   Code = "unknown_reservation"    // 404: There is no such reservation
 	ErrUnknownPool          Code = "unknown_pool"           // 404: There is no pool of this name
+	ErrUnknownJob           Code = "unknown_job"            // 404: There is no such job
 	ErrNotFound             Code = "not_found"              // 404: There is nothing at this address
 	ErrMethodNotAllowed     Code = "method_not_allowed"     // 405: The node does not support this
 	ErrConflict             Code = "conflict"               // 409: This does not fit what is there already
@@ -44,6 +45,8 @@ const (
 	ErrReservationConfirmed Code = "reservation_confirmed"  // 409: The reservation is confirmed
 	ErrNumberVoid           Code = "number_void"            // 409: The number is void
 	ErrLeaseLost            Code = "lease_lost"             // 409: The lease has ended
+	ErrJobNotDone           Code = "job_not_done"           // 409: The job has not issued all its numbers yet
+	ErrJobEnded             Code = "job_ended"              // 409: The job ended before it had issued all its numbers
 	ErrPreconditionFailed   Code = "precondition_failed"    // 412: Somebody else changed this meanwhile
 	ErrBodyTooLarge         Code = "body_too_large"         // 413: This is too large
 	ErrURITooLong           Code = "uri_too_long"           // 414: The address is too long
@@ -51,6 +54,7 @@ const (
 	ErrIdempotencyKeyReused Code = "idempotency_key_reused" // 422: An Idempotency-Key was used twice
 	ErrHeadersTooLarge      Code = "headers_too_large"      // 431: The headers are too large
 	ErrRateLimited          Code = "rate_limited"           // 429: Too many requests
+	ErrTooManyJobs          Code = "too_many_jobs"          // 429: There are as many jobs as allowed
 	ErrTooManyAnswers       Code = "too_many_answers"       // 429: Too much is kept for your Idempotency-Keys and reservations
 	ErrAnswersFull          Code = "answers_full"           // 507: Too much is kept for Idempotency-Keys and reservations
 	ErrStarting             Code = "starting"               // 503: The node is starting

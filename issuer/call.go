@@ -140,6 +140,11 @@ func (i *instance) checkAllowed(call *seqd.Call) error {
 			return err
 		}
 	}
+	if call.Display != "" {
+		if err := i.checkDisplay(call.Display); err != nil {
+			return err
+		}
+	}
 	return i.checkWant(call.Want, call.Count)
 }
 

@@ -33,6 +33,7 @@ type instance struct {
 	most     int     // numbers of one call; see [seqd.CountLimiter]
 	reads    bool    // the form of its numbers is known: see [Issuer.Parse]
 	kind     string  // the name of the strategy
+	display  string  // see Definition
 	rejected seqd.RejectedHandler
 	claim    seqd.Claim
 	recaller seqd.Recaller               // see Definition
@@ -60,7 +61,7 @@ type attempt struct {
 func (is *Issuer) newInstance(d Definition) *instance {
 	traits := seqd.TraitsOf(d.BizType.Settings)
 	i := &instance{
-		onlyDegrades: d.OnlyDegrades, chain: newChain(d.Plugins), strategy: d.Strategy, name: d.BizType.Name, kind: d.BizType.Strategy,
+		onlyDegrades: d.OnlyDegrades, chain: newChain(d.Plugins), strategy: d.Strategy, name: d.BizType.Name, kind: d.BizType.Strategy, display: d.Display,
 		can: issuingOf(d.Strategy, d.BizType.Settings), most: seqd.MaxCount, rejected: d.Rejected, claim: d.Claim, recaller: d.Recall, follows: d.Follows,
 		keyed: traits.Keyed, reset: traits.Calendar.Reset, increment: traits.Increment, offset: traits.Offset,
 	}
@@ -85,7 +86,7 @@ func (is *Issuer) newInstance(d Definition) *instance {
 func (i *instance) atRest() *instance {
 	return &instance{
 		chain: i.chain, closes: i.closes, name: i.name, phase: closed,
-		reads: i.reads, keyed: i.keyed, can: issuing{parser: i.can.parser}, increment: i.increment, offset: i.offset,
+		display: i.display, reads: i.reads, keyed: i.keyed, can: issuing{parser: i.can.parser}, increment: i.increment, offset: i.offset,
 	}
 }
 

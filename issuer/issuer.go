@@ -21,6 +21,9 @@ type Definition struct {
 	BizType seqd.BizType
 	// Rejected overrides the issuer's rejection handler; nil leaves it.
 	Rejected seqd.RejectedHandler
+	// Display is a text that changes with everything that decides how numbers are shown; see
+	// [seqd.Call].
+	Display string
 	// OnlyDegrades is true if the biz type was defined while nodes served. If its definition cannot
 	// be used here ([seqd.CodeConflict]), the node is degraded and not unready, because one mistake
 	// of an administrator must not take every node out of service.
@@ -221,6 +224,9 @@ func (is *Issuer) run(ctx context.Context, i *instance, p *progress) (err error)
 		}
 	}
 	i.prepare(&call.Sequence, key, &call.Caller)
+	if !call.Made.IsZero() {
+		call.Sequence.MadeAt(call.Made)
+	}
 	if ordered {
 		err = i.carryOut(ctx, o, want, call)
 	} else {

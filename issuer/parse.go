@@ -123,6 +123,44 @@ func (is *Issuer) Resource(ctx context.Context, bizType, name string, query url.
 	return nil, seqd.Errorf(seqd.CodeNotFound, "the biz type %s has no plugin that shows %s", bizType, shorten(name))
 }
 
+// Display returns the text that changes with how the numbers of a biz type are shown, see
+// [Definition], and whether each of its numbers is accounted for. It returns why a call could not
+// be for this key.
+func (is *Issuer) Display(ctx context.Context, bizType, key string) (display string, ledger bool, err error) {
+	err = is.with(ctx, bizType, func(_ context.Context, i *instance) error {
+		display, ledger = i.display, i.keepsAnswers()
+		return i.checkKey(key)
+	})
+	return display, ledger, err
+}
+
+// Show shows the numbers that call.Sequence holds, with their key, period and time, as they are
+// shown when they are issued. If the biz type shows numbers in another way than call.Display, it
+// returns [seqd.CodeConflict]. It shows those of a biz type that is disabled too.
+func (is *Issuer) Show(ctx context.Context, call *seqd.Call) error {
+	i, err := is.reader(ctx, call.BizType)
+	if err != nil {
+		return err
+	}
+	defer i.leave()
+	if err := i.checkDisplay(call.Display); err != nil {
+		return err
+	}
+	call.Replayed = true
+	if err := is.showAll(ctx, i, call, &waits{pluginTimeout: is.pluginTimeout}); err != nil {
+		return seqd.AsError(err)
+	}
+	return nil
+}
+
+// checkDisplay returns why numbers that are shown in one way cannot be.
+func (i *instance) checkDisplay(display string) error {
+	if display == i.display {
+		return nil
+	}
+	return seqd.Errorf(seqd.CodeConflict, "the definition of %s was changed: it does not show numbers any more as it did", i.name)
+}
+
 // shorten quotes text of unknown length for an error message.
 func shorten(text string) string {
 	const most = 40

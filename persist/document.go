@@ -130,9 +130,12 @@ func CheckKept(list []Document) error {
 	return nil
 }
 
+// JobKind is a job, which issues many numbers in the background: see package server/jobs.
+const JobKind = "job"
+
 // dueKinds are the kinds whose documents are never purged: at Expires something is due. Add a kind
 // here before documents of it are written.
-var dueKinds = []string{LedgerKind}
+var dueKinds = []string{LedgerKind, JobKind}
 
 // CheckPurge returns ErrInvalid for a kind whose documents are never purged. Drivers call it before
 // they purge.

@@ -74,7 +74,7 @@ func (b *builder) build(bizType seqd.BizType, forced string) (d issuer.Definitio
 		return d, err
 	}
 	c := claim{Claim: made, shapes: b.shapes, bizType: bizType, own: made.Shape, forced: forced}
-	c.Shape = shape
+	c.Shape, d.Display = shape, shape
 	if b.agreed != nil {
 		b.agreed.keeper = c.Keeper
 		c.Keeper = b.agreed
@@ -102,6 +102,7 @@ func (b *builder) buildStored(doc persist.Document) (state state, rejected []seq
 	}
 	if err == nil {
 		made, err = b.following(name, state).build(made.BizType, said.Shape)
+		made.Display = display(made.Display, said.Definition)
 	}
 	if made.Rejected != nil {
 		rejected = made.BizType.Rejected
@@ -124,6 +125,7 @@ func (b *builder) idle(name string, said stored) *issuer.Definition {
 	}
 	if err == nil {
 		d.BizType = bizType
+		d.Display = displayOf(bizType, said)
 	} else {
 		b.log.Warn("not all plugins of a biz type that is disabled can be made; those show nothing",
 			"bizType", name, "error", err)

@@ -78,6 +78,9 @@ type Options struct {
 	// Present lets the other nodes count this one, and returns how often they began to; see
 	// [nodes.Nodes.Present]. It is nil if there are none.
 	Present func(ctx context.Context) (times int64, err error)
+	// Shown returns the ID of a job whose result cannot be shown any more once a biz type shows numbers
+	// in the way display, "" if there is none; see [issuer.Definition]. It is nil without jobs.
+	Shown func(ctx context.Context, bizType, display string) (job string, err error)
 	// Unreached reports whether the store could not be reached at the start and has not been since.
 	// Nil if it was reached at the start.
 	Unreached func() bool
@@ -94,6 +97,7 @@ type Catalogue struct {
 	locked    bool // the configuration says what there is, and nothing can change it
 	unreached func() bool
 	alone     map[string]bool
+	shown     func(ctx context.Context, bizType, display string) (job string, err error) // see Options
 
 	records records
 	sources sources
@@ -119,7 +123,7 @@ func New(opts Options) *Catalogue {
 	}
 	c := &Catalogue{
 		cfg: cfg, log: env.Log, locked: cfg.BizTypesFrom == config.FromConfig,
-		unreached: opts.Unreached, alone: opts.Alone,
+		unreached: opts.Unreached, alone: opts.Alone, shown: opts.Shown,
 		records: records{env.Store.Documents(), opts.Clock},
 		sources: sources{opts.Others},
 		states:  newStates(),
@@ -199,6 +203,7 @@ func (c *Catalogue) buildConfigured(documents map[string]persist.Document) (list
 		if err != nil {
 			return nil, fmt.Errorf("biz type %s: %w", b.Name, err)
 		}
+		d.Display = display(d.Display, text)
 		if claim, ok := d.Claim.(claim); ok && c.unreached != nil {
 			c.claims = append(c.claims, claim)
 		}

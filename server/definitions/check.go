@@ -27,6 +27,31 @@ type checker struct {
 	now     func() time.Time
 	// stoppedFor returns for how long a biz type has been known not to issue, until this revision.
 	stoppedFor func(name string, revision int64) time.Duration
+	shown      func(ctx context.Context, bizType, display string) (job string, err error) // see Options
+}
+
+// results refuses a change of how numbers are shown while there are results of jobs. A job that
+// begins at the same moment is not seen: it compares how its numbers are shown with each chunk, and
+// when its result is read.
+func (c *checker) results(ctx context.Context, name string, before, said stored, change admin.Change) error {
+	if c.shown == nil || change.Force {
+		return nil
+	}
+	was, _ := c.decode(name, before.Definition)
+	is, err := c.decode(name, said.Definition)
+	next := ""
+	if err == nil && !said.Deleted && !(change.DryRun && c.unread(name, is, before) != "") {
+		next = displayOf(is, said)
+	}
+	if next != "" && next == displayOf(was, before) {
+		return nil
+	}
+	job, err := c.shown(ctx, name, next)
+	if err != nil || job == "" {
+		return storeError(err)
+	}
+	return seqd.Errorf(seqd.CodeConflict, "the result of job %s could not be downloaded any more, because %s would show its numbers in another way: "+
+		"download and remove it first, or add force=true", job, name)
 }
 
 // settleTime is how long a biz type must not issue before it gets another strategy: longer than

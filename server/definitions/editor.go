@@ -49,7 +49,7 @@ func (c *Catalogue) Editor() *Editor {
 		examples: examples{decode: c.builder.decode, now: c.builder.env.Now},
 		check: &checker{
 			decode: c.builder.decode, shapes: c.builder.shapes.onRecord, store: store,
-			sources: c.sources, now: c.records.now, stoppedFor: c.states.stoppedFor,
+			sources: c.sources, now: c.records.now, stoppedFor: c.states.stoppedFor, shown: c.shown,
 		},
 	}
 }
@@ -289,6 +289,11 @@ func (e *Editor) plan(ctx context.Context, name string, change admin.Change, doc
 	var reshaped bool
 	if p.warnings, p.said.Shape, reshaped, err = e.check.definition(ctx, name, doc.Revision, before, p.said, change); err != nil {
 		return p, err
+	}
+	if there {
+		if err := e.check.results(ctx, name, before, p.said, change); err != nil {
+			return p, err
+		}
 	}
 	p.said.Definition = withoutName(p.said.Definition)
 	if reshaped {

@@ -1,7 +1,11 @@
 package definitions
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/seqd/seqd"
@@ -35,6 +39,36 @@ func Shape(bizType seqd.BizType, known string) (shape string, err error) {
 		shape += inShape(binding.Name, own)
 	}
 	return shape, nil
+}
+
+// displayOf returns the text that changes with how the numbers of a stored definition are shown, ""
+// if the plugins do not say. It makes no key.
+func displayOf(b seqd.BizType, said stored) string {
+	if maker(b) != "" {
+		return ""
+	}
+	shape, _ := Shape(b, said.Shape)
+	return display(shape, said.Definition)
+}
+
+// display is displayOf for a shape, which may leave open which of its ways a plugin goes on with. So
+// the settings of the plugins that change how numbers are shown belong to it.
+func display(shape string, definition []byte) string {
+	if shape == "" {
+		return ""
+	}
+	var plugins []json.RawMessage
+	_ = json.Unmarshal(keyOf(definition, "plugins"), &plugins) // there are none
+	hash := sha256.New()
+	_, _ = io.WriteString(hash, shape)
+	for _, binding := range plugins {
+		var name string
+		_ = json.Unmarshal(keyOf(binding, "name"), &name)
+		if factory, err := plugin.Lookup(name); err == nil && factory.Shape != nil {
+			_, _ = hash.Write(canonical(binding))
+		}
+	}
+	return hex.EncodeToString(hash.Sum(nil)[:8])
 }
 
 func shapeLike(factory plugin.Factory, bizType seqd.BizType, binding seqd.PluginBinding, known string) (string, error) {
