@@ -25,6 +25,7 @@ import (
 	"github.com/seqd/seqd/server/figures"
 	"github.com/seqd/seqd/server/gate"
 	"github.com/seqd/seqd/server/idempotency"
+	"github.com/seqd/seqd/server/jobs"
 	"github.com/seqd/seqd/server/nodes"
 	"github.com/seqd/seqd/server/rejection"
 	"github.com/seqd/seqd/server/terms"
@@ -53,6 +54,7 @@ type back struct {
 	issuer    *issuer.Issuer
 	nodes     *nodes.Nodes
 	terms     *terms.Terms // see openTerms
+	jobs      *jobs.Jobs   // see openJobs
 	figures   *figures.Figures
 	workers   *workers.Workers
 	quota     *answerquota.Quota
@@ -73,6 +75,7 @@ func (b *back) open(ctx context.Context) error {
 		return err
 	}
 	b.openAudit(ctx)
+	b.openJobs()
 	id, _ := b.nodes.Self()
 	store := b.store.Store
 	b.workers = workers.New(workers.Options{
@@ -80,11 +83,12 @@ func (b *back) open(ctx context.Context) error {
 		Now: b.base.opts.now, Stopping: b.front.gate.Draining, Log: b.base.log,
 	})
 	b.front.gate.Ready(&gate.Running{
-		Workers: b.workers, Issuer: b.issuer, Catalogue: b.catalogue.Editor(), Nodes: b.nodes, Figures: b.figures, Answers: b.openAnswers(ctx),
+		Workers: b.workers, Jobs: b.jobs, Issuer: b.issuer, Catalogue: b.catalogue.Editor(), Nodes: b.nodes, Figures: b.figures, Answers: b.openAnswers(ctx),
 		Documents: b.duties(), Node: id, Clock: b.common.Now,
 		Troubles: func() (store, definitions *seqd.Error) { return b.failedOver(), b.nodes.Mixed() },
 	})
 	b.base.background.run(ctx, b.issuer.Init)
+	b.base.background.run(ctx, b.jobs.Run)
 	if f := b.front; f.console != nil && b.base.cfg.Auth.Enforced() {
 		b.base.background.run(ctx, f.console.Tidy)
 	}
@@ -208,7 +212,7 @@ func (b *back) openIssuer(ctx context.Context) error {
 		Env: definitions.PluginEnv(env), CloseTimeout: b.base.cfg.Server.StopTimeout, Log: b.base.log,
 	})
 	b.base.cleanups.add("issuing", b.base.cfg.Server.StopTimeout, b.closeIssuing)
-	opts := definitions.Options{Config: b.base.cfg, Env: env, Clock: b.common.Now, Handlers: b.handlers, Feed: b.feed, Others: b.others, Present: b.present}
+	opts := definitions.Options{Config: b.base.cfg, Env: env, Clock: b.common.Now, Handlers: b.handlers, Feed: b.feed, Others: b.others, Present: b.present, Shown: b.shown}
 	if b.store.BeganWithout() {
 		opts.Unreached, opts.Alone = b.store.Unreached, b.alone
 	}
@@ -223,6 +227,21 @@ func (b *back) openIssuer(ctx context.Context) error {
 		b.issuer, err = b.catalogue.Open(ctx, issuing)
 		return err
 	})
+}
+
+// openJobs prepares the jobs.
+func (b *back) openJobs() {
+	cfg := b.base.cfg.Jobs
+	b.jobs = jobs.New(jobs.Options{
+		Documents: b.store.Store.Documents(), Terms: b.terms, Issuer: b.issuer, Now: b.common.Now, Draining: b.front.gate.Draining,
+		Log: b.base.log, AtOnce: cfg.AtOnce, Most: cfg.Most, ResultTTL: cfg.ResultTTL,
+	})
+}
+
+// shown looks for a job whose result a change of a biz type would make unreadable. Nobody changes one
+// before openJobs.
+func (b *back) shown(ctx context.Context, bizType, display string) (job string, err error) {
+	return b.jobs.Shown(ctx, bizType, display)
 }
 
 // closeIssuing gives unused numbers back, and closes what biz types use.

@@ -46,6 +46,9 @@ type Config struct {
 	BizTypeVariables string `config:"bizTypeVariables"`
 	// Idempotency is what is remembered of requests with an Idempotency-Key.
 	Idempotency Idempotency `config:"idempotency"`
+	// Jobs is how [jobs](JOBS.md) run, which issue many numbers in the background. All nodes that share
+	// a store need the same.
+	Jobs Jobs `config:"jobs"`
 	// Metrics is what /metrics shows.
 	Metrics Metrics `config:"metrics"`
 	// Tracing is where traces go.
@@ -273,6 +276,17 @@ type Idempotency struct {
 	MaxBytesPerCaller int64 `config:"maxBytesPerCaller" range:"0, or 1,048,576 to 1,099,511,627,776" unit:"bytes" zero:"no bound"`
 }
 
+// Jobs is how jobs run.
+type Jobs struct {
+	// AtOnce is how many [jobs](JOBS.md) run at once, on all nodes together.
+	AtOnce int `config:"atOnce" range:"0 to 100" zero:"none runs on this node"`
+	// Most is how many jobs there may be, with those that have ended and are kept. Further ones get
+	// 429 `too_many_jobs`.
+	Most int `config:"most" range:"1 to 10,000"`
+	// ResultTTL is how long a job and its result are kept after its end.
+	ResultTTL time.Duration `config:"resultTTL" range:"1m to 720h"`
+}
+
 // Metrics is what /metrics shows.
 type Metrics struct {
 	// Enabled is true if [metrics](METRICS.md) are counted and shown at `/metrics`.
@@ -326,6 +340,7 @@ func Default() Config {
 		BizTypesFrom: FromStore, BizTypeVariables: "OBFUSCATE_",
 		LiveBizTypes: 100_000, BizTypeIdle: time.Hour,
 		Idempotency: Idempotency{TTL: 24 * time.Hour, MaxBytes: 2 << 30, MaxBytesPerCaller: 1 << 30},
+		Jobs:        Jobs{AtOnce: 2, Most: 1000, ResultTTL: 24 * time.Hour},
 		Metrics:     Metrics{Enabled: true, MaxBizTypes: 1000},
 		Tracing:     Tracing{SampleRatio: 0.01},
 		Compat:      Compat{CosID: CosIDOff, MaxBizTypes: 1000},

@@ -21,6 +21,8 @@ type Running struct {
 	Figures   admin.Figures
 	// Workers leases worker IDs to other programs.
 	Workers admin.Workers
+	// Jobs issue many numbers in the background.
+	Jobs admin.Jobs
 	// Answers keeps the answers to requests with an Idempotency-Key. If it is nil, such requests are
 	// refused.
 	Answers Answers

@@ -25,6 +25,8 @@ import (
 	"github.com/seqd/seqd/server/forwarded"
 	"github.com/seqd/seqd/server/gate"
 	"github.com/seqd/seqd/server/httpapi"
+	"github.com/seqd/seqd/server/jobs"
+	"github.com/seqd/seqd/server/terms"
 	"github.com/seqd/seqd/server/workers"
 )
 
@@ -178,6 +180,11 @@ func newAPI(tb testing.TB, definitions ...issuer.Definition) *httpapi.API {
 // something that does.
 func ready(api *httpapi.API, issuer *issuer.Issuer, answers ...gate.Answers) {
 	r := &gate.Running{Issuer: issuer, Catalogue: newDefinitions(), Nodes: alone{}, Figures: still{}, Workers: newWorkers(func() time.Time { return now }, api.Gate())}
+	docs := memory.New(func() time.Time { return now }).Documents()
+	r.Jobs = jobs.New(jobs.Options{
+		Documents: docs, Terms: terms.New(terms.Options{Documents: docs, Now: time.Now, Log: slog.New(slog.DiscardHandler)}), Issuer: issuer,
+		Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler), Most: 100, ResultTTL: time.Hour,
+	})
 	if len(answers) > 0 {
 		r.Answers = answers[0]
 	}

@@ -172,6 +172,7 @@ func (a *API) adminRoutes() {
 	e.POST("/biz-types/:bizType/enable", a.lent(admin.catalogue(enableBizType(true))))
 	e.POST("/biz-types/:bizType/disable", a.lent(admin.catalogue(enableBizType(false))))
 	a.workerRoutes(admin)
+	a.jobRoutes(jobs{a.gate, a.middleware.limits.admission, a.issuing.proxies})
 	e.GET("/nodes", a.lent(admin.nodes(listNodes)))
 	e.GET("/overview", a.lent(overview{a.gate}.show))
 }
@@ -187,6 +188,16 @@ func (a *API) workerRoutes(admin administration) {
 	e.POST(workersRoute, errs.handler(admin.workers(leaseWorker)))
 	e.POST(leaseRoute, errs.handler(admin.workers(renewLease)))
 	e.DELETE(leaseRoute, errs.handler(admin.workers(releaseLease)))
+}
+
+// jobRoutes adds the routes of jobs.
+func (a *API) jobRoutes(j jobs) {
+	e := a.engine
+	e.POST(jobsRoute, a.lent(j.handler(j.create)))
+	e.GET(jobsRoute, a.lent(j.handler(j.list)))
+	e.GET(jobRoute, a.lent(j.handler(j.get)))
+	e.DELETE(jobRoute, a.lent(j.handler(j.remove)))
+	e.GET(resultRoute, a.lent(j.handler(j.result)))
 }
 
 // getAndHead adds a route for GET and HEAD.

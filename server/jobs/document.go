@@ -3,8 +3,10 @@ package jobs
 import (
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/server/terms"
 )
 
 // Kinds of documents. The key of a job is its ID, that of a page begins with it. Expires of a job is
@@ -13,6 +15,28 @@ const (
 	kind     = persist.JobKind
 	pageKind = "jobrun"
 )
+
+// body is that of a work: see package terms.
+type body struct {
+	terms.Owner
+	State json.RawMessage `json:"state,omitempty"`
+}
+
+// documentOf returns the document of a new job.
+func documentOf(id string, j *job, resultTTL time.Duration) (persist.Document, error) {
+	text, err := json.Marshal(body{State: j.encode()})
+	return persist.Document{Kind: kind, Key: id, Revision: 1, Body: string(text), Timestamp: j.Created, Expires: j.due(resultTTL)}, err
+}
+
+// jobIn returns the job in a document, and its owner.
+func jobIn(doc persist.Document) (*job, terms.Owner, error) {
+	var b body
+	if err := json.Unmarshal([]byte(doc.Body), &b); err != nil {
+		return nil, b.Owner, fmt.Errorf("%w: job %s: %w", persist.ErrInvalid, doc.Key, err)
+	}
+	j, err := decode(doc.Key, b.State)
+	return j, b.Owner, err
+}
 
 // version is the version of the format of a job.
 const version = 1

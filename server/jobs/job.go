@@ -40,6 +40,8 @@ type job struct {
 	Format  string `json:"format"`
 	// Owner is the owner of who made the job; see [seqd.Caller].
 	Owner string `json:"owner,omitempty"`
+	// Request is a hash of what the caller asked for.
+	Request string `json:"request,omitempty"`
 	// At, Created, Started, Ended and Updated are in ms since the Unix epoch, 0 for not yet. At is
 	// when the job is due.
 	At      int64 `json:"at"`

@@ -1,0 +1,379 @@
+// Package jobs issues many numbers in the background, and shows them when somebody reads the result.
+//
+// A job is a document in the store and a work of package terms: the node that owns it issues chunks
+// and writes after each, by a compare-and-set that names its term, which runs of numbers it got.
+//
+//	J1 counted  a chunk counts only if that write succeeded, so a node that is killed skips one chunk
+//	            at most, and none is in a result twice: Jobs.drive (run.go). Numbers of a ledger are
+//	            issued under the same Once again, so they have no gap: job.once (job.go)
+//	J2 order    jobs begin when they are due, the earliest first, and then in the order of their IDs:
+//	            Jobs.round (run.go)
+//	J3 pinned   a result is a pure function of runs, of when they were made, and of how the biz type
+//	            showed numbers when the job began. The issuer refuses a chunk, and to show numbers, if
+//	            they are shown in another way by now: [seqd.Call].Display
+//	J4 bounded  at most so many jobs run at once in the cluster: the permits of package terms
+//
+// job.go decides what comes next, and text.go makes text of runs: both are pure. jobs.go has what
+// callers use, run.go what runs.
+package jobs
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/server/admin"
+	"github.com/seqd/seqd/server/terms"
+)
+
+// Limits of a job.
+const (
+	mostCount   = 1_000_000_000
+	longestName = 100
+	mostAhead   = 366 * 24 * time.Hour
+)
+
+// Issuer issues and shows numbers. An [issuer.Issuer] is one.
+type Issuer interface {
+	Issue(ctx context.Context, call *seqd.Call) error
+	Show(ctx context.Context, call *seqd.Call) error
+	Display(ctx context.Context, bizType, key string) (display string, ledger bool, err error)
+}
+
+// Options are what [New] needs.
+type Options struct {
+	Documents persist.Documents
+	Terms     *terms.Terms
+	Issuer    Issuer
+	// Now is the time that nodes have in common.
+	Now func() time.Time
+	// Draining reports whether the node is about to stop. Then it leaves its jobs to others.
+	Draining func() bool
+	Log      *slog.Logger
+	// AtOnce is how many jobs run at once in the cluster; 0 if none runs on this node.
+	AtOnce int
+	// Most is how many jobs there may be.
+	Most int
+	// ResultTTL is how long a job is kept after its end.
+	ResultTTL time.Duration
+}
+
+// Jobs implements [admin.Jobs], and runs jobs.
+type Jobs struct {
+	opts Options
+	wake chan struct{} // has an element if there may be something to do
+
+	mu      sync.Mutex // guards what follows
+	here    map[string]bool
+	running sync.WaitGroup // those that are here
+}
+
+var _ admin.Jobs = (*Jobs)(nil)
+
+// New returns the jobs of a store. [Jobs.Run] runs them.
+func New(o Options) *Jobs {
+	return &Jobs{opts: o, wake: make(chan struct{}, 1), here: make(map[string]bool)}
+}
+
+// Create implements [admin.Jobs].
+func (s *Jobs) Create(ctx context.Context, n admin.NewJob) (made admin.Job, created bool, err error) {
+	if n.Format == "" {
+		n.Format = formatText
+	}
+	now := s.opts.Now()
+	if err := check(n, now); err != nil {
+		return made, false, err
+	}
+	id, request := idOf(n), hashOf(n.Name, n.BizType, n.Key, n.Count, n.Format, n.At.UnixMilli())
+	if n.Once != "" {
+		if made, err = s.again(ctx, id, request); seqd.CodeOf(err) != seqd.CodeUnknownJob {
+			return made, false, err
+		}
+	}
+	switch display, _, err := s.opts.Issuer.Display(ctx, n.BizType, n.Key); {
+	case err != nil:
+		return made, false, err
+	case display == "":
+		return made, false, seqd.Errorf(seqd.CodeConflict, "this node cannot say how %s shows its numbers; its log says more", n.BizType)
+	}
+	if err := s.room(ctx); err != nil {
+		return made, false, err
+	}
+	j := &job{
+		Name: n.Name, BizType: n.BizType, Key: n.Key, Count: n.Count, Format: n.Format, Owner: n.Owner, Request: request,
+		At: max(n.At.UnixMilli(), now.UnixMilli()), Created: now.UnixMilli(), State: queued, Chunk: mostChunk,
+	}
+	doc, err := documentOf(id, j, s.opts.ResultTTL)
+	if err != nil {
+		return made, false, err
+	}
+	err = s.opts.Documents.Create(ctx, doc)
+	if errors.Is(err, persist.ErrExists) { // the same request was faster
+		made, err = s.again(ctx, id, request)
+		return made, false, err
+	}
+	if err != nil {
+		return made, false, failure(err)
+	}
+	s.look()
+	return s.shown(id, j, terms.Owner{}), true, nil
+}
+
+// check returns what is wrong with a new job.
+func check(n admin.NewJob, now time.Time) error {
+	control := func(r rune) bool { return unicode.IsControl(r) || r == utf8.RuneError }
+	switch {
+	case n.BizType == "":
+		return seqd.Errorf(seqd.CodeInvalidRequest, "bizType is missing: name the biz type whose numbers the job issues")
+	case n.Count < 1 || n.Count > mostCount:
+		return seqd.Errorf(seqd.CodeInvalidCount, "count is %d and must be from 1 to %d", n.Count, mostCount)
+	case n.Format != formatText && n.Format != formatCSV && n.Format != formatJSONL:
+		return seqd.Errorf(seqd.CodeInvalidRequest, "format: %.40q is not text, csv or jsonl", n.Format)
+	case n.At.Sub(now) > mostAhead:
+		return seqd.Errorf(seqd.CodeInvalidRequest, "at: %s is more than a year ahead", n.At.UTC().Format(admin.TimeFormat))
+	case utf8.RuneCountInString(n.Name) > longestName || strings.ContainsFunc(n.Name, control):
+		return seqd.Errorf(seqd.CodeInvalidRequest, "name has more than %d characters, or some that cannot be shown", longestName)
+	}
+	return seqd.CheckName(n.BizType)
+}
+
+// idOf returns the ID of a new job. That of a request that may be repeated is always the same, so
+// that creating it is the compare-and-set.
+func idOf(n admin.NewJob) string {
+	if n.Once != "" {
+		return hashOf(n.Owner, n.Once)
+	}
+	var id [16]byte
+	_, _ = rand.Read(id[:]) // it never fails
+	return hex.EncodeToString(id[:])
+}
+
+func hashOf(parts ...any) string {
+	text, err := json.Marshal(parts)
+	if err != nil {
+		panic(err) // they are texts and numbers
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:16])
+}
+
+// again returns the job that a repeated request has made.
+func (s *Jobs) again(ctx context.Context, id, request string) (admin.Job, error) {
+	j, owner, _, err := s.read(ctx, id)
+	if err != nil {
+		return admin.Job{}, err
+	}
+	if j.Request != request {
+		return admin.Job{}, seqd.Errorf(seqd.CodeIdempotencyKeyReused, "this Idempotency-Key was used for another job; a new job needs a new key")
+	}
+	return s.shown(id, j, owner), nil
+}
+
+// room returns an error if there are as many jobs as possible.
+func (s *Jobs) room(ctx context.Context) error {
+	docs, err := s.opts.Documents.List(ctx, kind, "", s.opts.Most)
+	if err != nil {
+		return failure(err)
+	}
+	if len(docs) < s.opts.Most {
+		return nil
+	}
+	return &seqd.Error{
+		Code: seqd.CodeTooManyJobs, RetryAfter: time.Minute,
+		Detail: fmt.Sprintf("there are %d jobs, which is the most: remove those whose results are not needed any more", len(docs)),
+	}
+}
+
+// read returns a job and its owner.
+func (s *Jobs) read(ctx context.Context, id string) (*job, terms.Owner, persist.Document, error) {
+	if len(id) != 32 || strings.Trim(id, "0123456789abcdef") != "" {
+		return nil, terms.Owner{}, persist.Document{}, noJob(id)
+	}
+	doc, err := s.opts.Documents.Read(ctx, kind, id)
+	if errors.Is(err, persist.ErrNotFound) {
+		err = noJob(id)
+	}
+	if err != nil {
+		return nil, terms.Owner{}, doc, failure(err)
+	}
+	j, owner, err := jobIn(doc)
+	return j, owner, doc, failure(err)
+}
+
+// Get implements [admin.Jobs].
+func (s *Jobs) Get(ctx context.Context, id string) (admin.Job, error) {
+	j, owner, _, err := s.read(ctx, id)
+	if err != nil {
+		return admin.Job{}, err
+	}
+	return s.shown(id, j, owner), nil
+}
+
+// List implements [admin.Jobs].
+func (s *Jobs) List(ctx context.Context, after string, limit int, want func(admin.Job) bool) (list []admin.Job, more bool, err error) {
+	for {
+		docs, err := s.opts.Documents.List(ctx, kind, after, limit+1)
+		if err != nil {
+			return nil, false, failure(err)
+		}
+		for _, doc := range docs {
+			after = doc.Key
+			j, owner, err := jobIn(doc)
+			if err != nil {
+				continue // one that is damaged must not hide the others
+			}
+			if one := s.shown(doc.Key, j, owner); want(one) {
+				if list = append(list, one); len(list) > limit {
+					return list[:limit], true, nil
+				}
+			}
+		}
+		if len(docs) <= limit {
+			return list, false, nil
+		}
+	}
+}
+
+// Result implements [admin.Jobs].
+func (s *Jobs) Result(ctx context.Context, id string, partial bool) (admin.Job, io.ReadSeeker, error) {
+	j, owner, _, err := s.read(ctx, id)
+	switch {
+	case err != nil:
+		return admin.Job{}, nil, err
+	case !j.ended():
+		return admin.Job{}, nil, &seqd.Error{
+			Code: seqd.CodeJobNotDone, Detail: fmt.Sprintf("the job is %s and has issued %d of %d numbers", j.State, j.Done, j.Count), RetryAfter: time.Second,
+		}
+	case j.State != done && !partial:
+		return admin.Job{}, nil, seqd.Errorf(seqd.CodeJobEnded, "the job %s after %d of %d numbers: add partial=true to download these",
+			map[string]string{failed: "failed", cancelled: "was cancelled"}[j.State], j.Done, j.Count)
+	}
+	r := newResult(ctx, id, j, s.opts.Issuer.Show, s.opts.Documents)
+	if j.Done > 0 { // so that what is wrong is found before the answer begins
+		r.off = int64(len(header(j.Format)))
+		if err := r.find(); err != nil {
+			return admin.Job{}, nil, failure(err)
+		}
+		r.off = 0
+	}
+	return s.shown(id, j, owner), r, nil
+}
+
+// Remove implements [admin.Jobs].
+func (s *Jobs) Remove(ctx context.Context, id string, may func(admin.Job) error) error {
+	j, owner, doc, err := s.read(ctx, id)
+	if err != nil {
+		return err
+	}
+	if err := may(s.shown(id, j, owner)); err != nil {
+		return err
+	}
+	if j.ended() {
+		return failure(s.delete(ctx, doc))
+	}
+	err = s.opts.Terms.Edit(ctx, kind, id, func(state json.RawMessage) (json.RawMessage, int64, error) {
+		j, err := decode(id, state)
+		if err != nil {
+			return nil, 0, err
+		}
+		if !j.ended() {
+			j.stop(s.opts.Now())
+		}
+		return j.encode(), j.due(s.opts.ResultTTL), nil
+	})
+	if errors.Is(err, persist.ErrNotFound) {
+		err = noJob(id)
+	}
+	s.look()
+	return failure(err)
+}
+
+// delete removes a job that has ended, its pages first: whoever finds the job can do the rest.
+func (s *Jobs) delete(ctx context.Context, doc persist.Document) error {
+	for page, err := range persist.DocumentsUnder(ctx, s.opts.Documents, pageKind, doc.Key+"/") {
+		if err == nil {
+			err = s.opts.Documents.Delete(ctx, pageKind, page.Key, page.Revision)
+		}
+		if err != nil && !errors.Is(err, persist.ErrNotFound) {
+			return err
+		}
+	}
+	err := s.opts.Documents.Delete(ctx, kind, doc.Key, doc.Revision)
+	if errors.Is(err, persist.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// Shown returns the ID of a job whose result cannot be shown any more once its biz type shows
+// numbers in another way than display did, "" if there is none.
+func (s *Jobs) Shown(ctx context.Context, bizType, display string) (id string, err error) {
+	now := s.opts.Now().UnixMilli()
+	for doc, err := range persist.EveryDocument(ctx, s.opts.Documents, kind) {
+		if err != nil {
+			return "", err
+		}
+		j, _, err := jobIn(doc)
+		if err != nil || j.BizType != bizType || j.Display == "" || j.Display == display {
+			continue
+		}
+		if !j.ended() || j.Done > 0 && j.due(s.opts.ResultTTL) > now {
+			return doc.Key, nil
+		}
+	}
+	return "", nil
+}
+
+// shown returns a job as callers see it.
+func (s *Jobs) shown(id string, j *job, owner terms.Owner) admin.Job {
+	shown := admin.Job{
+		ID: id, Name: j.Name, BizType: j.BizType, Key: j.Key, Count: j.Count, Format: j.Format, State: j.State, Done: j.Done,
+		At: admin.Time(j.At), CreatedAt: admin.Time(j.Created), Owner: j.Owner,
+	}
+	if j.Started > 0 {
+		shown.StartedAt = admin.Time(j.Started)
+		shown.Rate = j.Done * 1000 / max(1, j.Updated-j.Started)
+	}
+	switch {
+	case j.ended():
+		shown.EndedAt, shown.ExpiresAt = admin.Time(j.Ended), admin.Time(j.due(s.opts.ResultTTL))
+	case j.State == running:
+		shown.Node = terms.NodeOf(owner.Session)
+		if shown.Rate > 0 {
+			shown.SecondsLeft = new((j.Count - j.Done) / shown.Rate)
+		}
+	}
+	if j.State == failed {
+		shown.Error = &admin.JobError{Code: j.Code, Detail: j.Detail}
+	}
+	return shown
+}
+
+// failure returns what callers see of an error of the store, nil for nil.
+func failure(err error) error {
+	var e *seqd.Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &e):
+		return e
+	case errors.Is(err, persist.ErrConflict):
+		return seqd.Errorf(seqd.CodePreconditionFailed, "the job was changed meanwhile")
+	case errors.Is(err, persist.ErrNewer), errors.Is(err, persist.ErrInvalid):
+		return seqd.Errorf(seqd.CodeConflict, "what the store has of the job cannot be used: %v", err)
+	}
+	return &seqd.Error{Code: seqd.CodeStoreUnavailable, Detail: "the store cannot be asked for jobs", RetryAfter: time.Second, Err: err}
+}

@@ -1,0 +1,440 @@
+package jobs
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/memory"
+	"github.com/seqd/seqd/server/admin"
+	"github.com/seqd/seqd/server/terms"
+)
+
+// counter issues numbers of one biz type, for all nodes.
+type counter struct {
+	mu      sync.Mutex // guards what follows
+	next    int64
+	ledger  bool
+	display string
+	given   map[string]seqd.Run // of a ledger, by Once
+	issued  int                 // chunks
+	refuse  func(call *seqd.Call) error
+	most    int // numbers at once
+	began   []string
+}
+
+// Issue issues the next numbers. Somebody else gets one before them.
+func (c *counter) Issue(_ context.Context, call *seqd.Call) error {
+	refuse, err := c.issue(call)
+	if err != nil || refuse == nil {
+		return err
+	}
+	return refuse(call) // without the lock: it may sleep
+}
+
+func (c *counter) issue(call *seqd.Call) (refuse func(call *seqd.Call) error, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if call.Display != c.display {
+		return nil, seqd.Errorf(seqd.CodeConflict, "it is shown in another way")
+	}
+	if call.Count > c.most {
+		return nil, seqd.Errorf(seqd.CodeInvalidCount, "it is too much")
+	}
+	call.Sequence.Reset()
+	call.Sequence.MadeAt(call.Made)
+	r, known := c.given[call.Once]
+	if !known {
+		c.issued++
+		if !c.ledger {
+			c.next++
+		}
+		r = seqd.Run{First: c.next, Count: call.Count, Stride: 1}
+		c.next += int64(call.Count)
+		if c.ledger {
+			c.given[call.Once] = r
+		}
+	}
+	call.Sequence.Add(r.First, r.Count, 1)
+	if call.Once[len(call.Once)-2:] == "/0" {
+		c.began = append(c.began, call.Caller.Name)
+	}
+	return c.refuse, nil
+}
+
+func (c *counter) Show(_ context.Context, call *seqd.Call) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if call.Display != c.display {
+		return seqd.Errorf(seqd.CodeConflict, "it is shown in another way")
+	}
+	return nil
+}
+
+func (c *counter) Display(_ context.Context, bizType, _ string) (string, bool, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if bizType != "coupon" {
+		return "", false, seqd.Errorf(seqd.CodeUnknownBizType, "there is no %s", bizType)
+	}
+	return c.display, c.ledger, nil
+}
+
+// cluster is nodes that share a store.
+type cluster struct {
+	*testing.T
+	store *memory.Store
+	*counter
+	first *node
+}
+
+// node is a node, which can be killed.
+type node struct {
+	*Jobs
+	cut      atomic.Bool // the store does not answer
+	loses    atomic.Int64
+	kill     func()
+	draining atomic.Bool
+}
+
+// way is the way of a node to the store.
+type way struct {
+	persist.Documents
+	n *node
+}
+
+func (w way) do(f func() error) error {
+	if w.n.cut.Load() {
+		return persist.ErrUnavailable
+	}
+	err := f()
+	if err == nil && w.n.loses.Load() > 0 && rand.Int64N(w.n.loses.Load()) == 0 {
+		return persist.ErrUnavailable // it was written
+	}
+	return err
+}
+
+func (w way) Create(ctx context.Context, d persist.Document) error {
+	return w.do(func() error { return w.Documents.Create(ctx, d) })
+}
+
+func (w way) Update(ctx context.Context, d persist.Document) error {
+	return w.do(func() error { return w.Documents.Update(ctx, d) })
+}
+
+func (w way) Delete(ctx context.Context, kind, key string, revision int64) error {
+	return w.do(func() error { return w.Documents.Delete(ctx, kind, key, revision) })
+}
+
+func newCluster(t *testing.T, ledger bool) *cluster {
+	c := &cluster{T: t, store: memory.New(time.Now), counter: &counter{next: 1, ledger: ledger, display: "d", given: map[string]seqd.Run{}, most: 1000}}
+	c.first = c.node("first")
+	time.Sleep(2 * terms.Life) // until it may take anything
+	return c
+}
+
+func (c *cluster) node(name string) *node {
+	n := new(node)
+	log := slog.New(slog.DiscardHandler)
+	docs := way{c.store.Documents(), n}
+	t := terms.New(terms.Options{Documents: docs, Shared: true, Node: name, Now: time.Now, Log: log})
+	n.Jobs = New(Options{
+		Documents: docs, Terms: t, Issuer: c.counter, Now: time.Now, Draining: n.draining.Load, Log: log,
+		AtOnce: 2, Most: 10, ResultTTL: time.Hour,
+	})
+	ctx, cancel := context.WithCancel(c.Context())
+	n.kill = func() { n.cut.Store(true); cancel() }
+	var all sync.WaitGroup
+	all.Go(func() { t.Run(ctx) })
+	all.Go(func() { n.Run(ctx) })
+	c.Cleanup(func() { cancel(); all.Wait() })
+	return n
+}
+
+func errOf[A, B any](_ A, _ B, err error) error { return err }
+
+// create makes a job.
+func (c *cluster) create(count int64) string {
+	job, created, err := c.first.Create(c.Context(), admin.NewJob{BizType: "coupon", Count: count})
+	must.Do(c, err)
+	must.Equal(c, created, true, "created")
+	return job.ID
+}
+
+// await waits until a job is in a state.
+func (c *cluster) await(n *node, id, state string) admin.Job {
+	for range 600 {
+		if job := must.Get(n.Get(c.Context(), id))(c); job.State == state {
+			return job
+		}
+		time.Sleep(time.Second)
+	}
+	c.Fatalf("the job is never %s: %+v", state, must.Get(n.Get(c.Context(), id))(c))
+	return admin.Job{}
+}
+
+// numbers returns the result of a job, which must have no number twice.
+func (c *cluster) numbers(n *node, id string, partial bool) (numbers []int64) {
+	_, r, err := n.Result(c.Context(), id, partial)
+	must.Do(c, err)
+	for lines := bufio.NewScanner(r); lines.Scan(); {
+		numbers = append(numbers, must.Get(strconv.ParseInt(lines.Text(), 10, 64))(c))
+	}
+	if sorted := slices.Compact(slices.Sorted(slices.Values(numbers))); len(sorted) != len(numbers) {
+		c.Errorf("%d numbers of the result are there twice", len(numbers)-len(sorted))
+	}
+	return numbers
+}
+
+// A node is killed between issuing a chunk and writing it.
+func TestKilledBetweenIssuingAndWriting(t *testing.T) {
+	for _, ledger := range []bool{false, true} {
+		t.Run(fmt.Sprint("ledger ", ledger), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster(t, ledger)
+				other := c.node("other")
+				other.draining.Store(true)
+				chunk := 0
+				c.refuse = func(*seqd.Call) error {
+					if chunk++; chunk == 14 { // chunks that were too large are none
+						c.first.kill()
+						other.draining.Store(false)
+					}
+					return nil
+				}
+				id := c.create(50_000)
+				job := c.await(other, id, done)
+				must.Equal(t, job.Done, 50_000, "done")
+				numbers := c.numbers(other, id, false)
+				must.Equal(t, len(numbers), 50_000, "numbers")
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				counted := int(50_000+781) / 782
+				if ledger {
+					must.Equal(t, int64(len(numbers)), numbers[len(numbers)-1], "the last number of a result without a gap")
+					must.Equal(t, c.issued, counted, "chunks")
+				} else {
+					must.Equal(t, c.issued, counted+1, "chunks, of which one is skipped")
+				}
+			})
+		})
+	}
+}
+
+// Replies of the store are lost, and nodes are killed and drained.
+func TestNothingTwice(t *testing.T) {
+	for range 4 {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCluster(t, rand.IntN(2) == 0)
+			second, third := c.node("second"), c.node("third")
+			for _, n := range []*node{c.first, second, third} {
+				n.loses.Store(10)
+			}
+			c.refuse = func(*seqd.Call) error {
+				time.Sleep(rand.N(200 * time.Millisecond))
+				if rand.IntN(20) == 0 {
+					return &seqd.Error{Code: seqd.CodeStoreUnavailable}
+				}
+				return nil
+			}
+			var ids []string
+			for i := range 3 {
+				job, _, err := c.first.Create(t.Context(), admin.NewJob{BizType: "coupon", Count: 20_000, Once: strconv.Itoa(i)})
+				if err == nil {
+					ids = append(ids, job.ID)
+				}
+			}
+			time.Sleep(5 * time.Second)
+			second.draining.Store(true)
+			time.Sleep(2 * time.Second)
+			c.first.kill()
+			all := make(map[int64]bool)
+			for _, id := range ids {
+				c.await(third, id, done)
+				for _, n := range c.numbers(third, id, false) {
+					if all[n] {
+						t.Fatalf("%d is in two results", n)
+					}
+					all[n] = true
+				}
+			}
+			must.Equal(t, len(all), 20_000*len(ids), "numbers")
+		})
+	}
+}
+
+func TestJobsBeginInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, false)
+		issue := func(name string, at time.Time) {
+			_, _, err := c.first.Create(t.Context(), admin.NewJob{BizType: "coupon", Count: 10, At: at, Owner: name})
+			must.Do(t, err)
+		}
+		base := time.Now()
+		issue("c", base.Add(30*time.Second))
+		issue("b", base.Add(20*time.Second))
+		issue("d", base.Add(40*time.Second))
+		issue("a", base.Add(-time.Hour))
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		c.mu.Lock()
+		must.Equal(t, fmt.Sprint(c.began), "[a]", "that began")
+		c.mu.Unlock()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		must.Equal(t, fmt.Sprint(c.began), "[a b c d]", "that began")
+	})
+}
+
+func TestSomeAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, false)
+		other := c.node("other")
+		time.Sleep(2 * terms.Life)
+		c.mu.Lock()
+		c.most = mostChunk
+		c.mu.Unlock()
+		c.refuse = func(*seqd.Call) error { return &seqd.Error{Code: seqd.CodeStoreUnavailable} }
+		var ids []string
+		for range 5 {
+			ids = append(ids, c.create(1000))
+		}
+		time.Sleep(time.Minute)
+		states := map[string]int{}
+		for _, id := range ids {
+			states[must.Get(other.Get(t.Context(), id))(t).State]++
+		}
+		must.Equal(t, fmt.Sprint(states), "map[queued:3 running:2]", "states")
+		c.mu.Lock()
+		c.refuse = nil
+		c.mu.Unlock()
+		for _, id := range ids {
+			c.await(other, id, done)
+		}
+		// They make room when they expire, and are removed with their pages.
+		time.Sleep(time.Hour + time.Minute)
+		synctest.Wait()
+		for _, kind := range []string{kind, pageKind} {
+			must.Equal(t, len(must.Get(c.store.Documents().List(t.Context(), kind, "", 10))(t)), 0, kind)
+		}
+	})
+}
+
+func TestRepeatedRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, false)
+		n := admin.NewJob{BizType: "coupon", Count: 10, Once: "k", Owner: "shop"}
+		job, created, err := c.first.Create(t.Context(), n)
+		must.Do(t, err)
+		must.Equal(t, created, true, "created")
+		time.Sleep(time.Minute)
+		again, created, err := c.first.Create(t.Context(), n)
+		must.Do(t, err)
+		must.Equal(t, fmt.Sprint(again.ID, created), fmt.Sprint(job.ID, false), "the job of a repeated request")
+		n.Count++
+		must.Code(t, errOf(c.first.Create(t.Context(), n)), seqd.CodeIdempotencyKeyReused)
+		n.Owner = "other"
+		must.Do(t, errOf(c.first.Create(t.Context(), n)))
+	})
+}
+
+func TestWrongRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, false)
+		for _, wrong := range []struct {
+			n    admin.NewJob
+			code seqd.Code
+		}{
+			{admin.NewJob{Count: 1}, seqd.CodeInvalidRequest},
+			{admin.NewJob{BizType: "x y", Count: 1}, seqd.CodeInvalidBizType},
+			{admin.NewJob{BizType: "nothing", Count: 1}, seqd.CodeUnknownBizType},
+			{admin.NewJob{BizType: "coupon"}, seqd.CodeInvalidCount},
+			{admin.NewJob{BizType: "coupon", Count: mostCount + 1}, seqd.CodeInvalidCount},
+			{admin.NewJob{BizType: "coupon", Count: 1, Format: "xml"}, seqd.CodeInvalidRequest},
+			{admin.NewJob{BizType: "coupon", Count: 1, Name: "a\nb"}, seqd.CodeInvalidRequest},
+			{admin.NewJob{BizType: "coupon", Count: 1, At: time.Now().Add(9000 * time.Hour)}, seqd.CodeInvalidRequest},
+		} {
+			must.Code(t, errOf(c.first.Create(t.Context(), wrong.n)), wrong.code, "%+v", wrong.n)
+		}
+		for range 10 {
+			c.create(1)
+		}
+		must.Code(t, errOf(c.first.Create(t.Context(), admin.NewJob{BizType: "coupon", Count: 1})), seqd.CodeTooManyJobs)
+		for _, id := range []string{"", "x", "0123456789abcdef0123456789abcdef"} {
+			must.Code(t, must.Err(c.first.Get(t.Context(), id)), seqd.CodeUnknownJob)
+		}
+	})
+}
+
+func TestRemove(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, false)
+		anybody := func(admin.Job) error { return nil }
+		late, _, err := c.first.Create(t.Context(), admin.NewJob{BizType: "coupon", Count: 1, At: time.Now().Add(time.Hour)})
+		must.Do(t, err)
+		no := errors.New("no")
+		must.Is(t, c.first.Remove(t.Context(), late.ID, func(admin.Job) error { return no }), no)
+		must.Do(t, c.first.Remove(t.Context(), late.ID, anybody))
+		c.await(c.first, late.ID, cancelled)
+		must.Do(t, c.first.Remove(t.Context(), late.ID, anybody))
+		must.Code(t, must.Err(c.first.Get(t.Context(), late.ID)), seqd.CodeUnknownJob)
+
+		c.mu.Lock()
+		c.refuse = func(*seqd.Call) error { time.Sleep(time.Second); return nil }
+		c.mu.Unlock()
+		id := c.create(1_000_000)
+		c.await(c.first, id, running)
+		must.Code(t, errOf(c.first.Result(t.Context(), id, true)), seqd.CodeJobNotDone)
+		time.Sleep(20 * time.Second)
+		must.Do(t, c.first.Remove(t.Context(), id, anybody))
+		job := c.await(c.first, id, cancelled)
+		must.Code(t, errOf(c.first.Result(t.Context(), id, false)), seqd.CodeJobEnded)
+		must.Equal(t, int64(len(c.numbers(c.first, id, true))), job.Done, "numbers until then")
+	})
+}
+
+// The biz type shows numbers in another way while a job runs, or before its result is read.
+func TestChangedDisplay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, false)
+		id := c.create(5000)
+		c.await(c.first, id, done)
+		must.Equal(t, must.Get(c.first.Shown(t.Context(), "coupon", "d"))(t), "", "the job that a change disturbs")
+		must.Equal(t, must.Get(c.first.Shown(t.Context(), "order", "e"))(t), "", "the job that a change disturbs")
+		must.Equal(t, must.Get(c.first.Shown(t.Context(), "coupon", "e"))(t), id, "the job that a change disturbs")
+		c.mu.Lock()
+		c.display = "e"
+		c.mu.Unlock()
+		must.Code(t, errOf(c.first.Result(t.Context(), id, false)), seqd.CodeConflict)
+
+		chunks := 0
+		c.mu.Lock()
+		c.refuse = func(*seqd.Call) error {
+			if chunks++; chunks == 10 {
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				c.display = "f"
+			}
+			return nil
+		}
+		c.mu.Unlock()
+		id = c.create(50_000)
+		job := c.await(c.first, id, failed)
+		must.Equal(t, job.Error.Code, string(seqd.CodeConflict), "why the job failed")
+	})
+}

@@ -1,0 +1,238 @@
+package jobs
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/server/terms"
+)
+
+const (
+	// pause is between two looks for what is due.
+	pause = 2 * time.Second
+	// mostDue is how many jobs one look sees.
+	mostDue = 100
+	// chunkPatience bounds the issuing of a chunk, and storePatience everything else.
+	chunkPatience = time.Minute
+	storePatience = 5 * time.Second
+	// The document of the permits.
+	permitKind = "permit"
+	permitKey  = "jobs"
+)
+
+// look lets this node look for what is due soon.
+func (s *Jobs) look() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run runs jobs until ctx ends, and returns when all have stopped.
+func (s *Jobs) Run(ctx context.Context) {
+	defer s.running.Wait()
+	ticker := time.NewTicker(pause)
+	defer ticker.Stop()
+	for {
+		if err := s.round(ctx); err != nil && ctx.Err() == nil {
+			s.opts.Log.Debug("the jobs that are due cannot be read", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		case <-s.wake:
+		}
+	}
+}
+
+// round begins the jobs that are due, in their order (J2), and removes those that have expired.
+func (s *Jobs) round(all context.Context) error {
+	ctx, cancel := context.WithTimeout(all, storePatience)
+	defer cancel()
+	docs, err := s.opts.Documents.Due(ctx, kind, s.opts.Now().UnixMilli()+1, mostDue)
+	if err != nil {
+		return err
+	}
+	free := s.opts.AtOnce > 0 && !s.opts.Draining()
+	for _, doc := range docs {
+		j, owner, failed := jobIn(doc)
+		switch {
+		case failed != nil:
+			s.opts.Log.Debug("a job cannot be read", "error", failed)
+		case j.ended():
+			if s.opts.Terms.Leading() {
+				err = errors.Join(err, s.delete(ctx, doc))
+			}
+		case free:
+			var failed error
+			free, failed = s.begin(ctx, all, doc.Key, owner)
+			err = errors.Join(err, failed)
+		}
+	}
+	return err
+}
+
+// begin begins a job if nobody runs it, which ends with all. more is false if no further job may
+// begin (J4).
+func (s *Jobs) begin(ctx, all context.Context, id string, owner terms.Owner) (more bool, err error) {
+	s.mu.Lock()
+	here := s.here[id]
+	s.mu.Unlock()
+	if here {
+		return true, nil
+	}
+	if gone, err := s.opts.Terms.Gone(ctx, owner.Session); !gone || err != nil {
+		if key, _, ok := s.opts.Terms.Session(); err != nil || !ok || key != owner.Session {
+			return err == nil, err
+		}
+	}
+	permit, err := s.opts.Terms.Acquire(ctx, permitKind, permitKey, id, s.opts.AtOnce)
+	if errors.Is(err, terms.ErrNoPermit) || errors.Is(err, terms.ErrNoSession) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	s.mu.Lock()
+	s.here[id] = true
+	s.mu.Unlock()
+	_, working, _ := s.opts.Terms.Session()
+	run, cancel := context.WithCancel(all)
+	s.running.Go(func() {
+		defer cancel()
+		defer context.AfterFunc(working, cancel)()
+		ended := s.work(run, id)
+		s.leave(id, permit)
+		if ended { // otherwise the next round is soon enough
+			s.look()
+		}
+	})
+	return true, nil
+}
+
+// leave gives the permit of a job back.
+func (s *Jobs) leave(id string, permit *terms.Permit) {
+	ctx, cancel := context.WithTimeout(context.Background(), storePatience)
+	defer cancel()
+	if err := permit.Free(ctx); err != nil { // it ends with the session
+		s.opts.Log.Debug("the permit of a job cannot be given back", "job", id, "error", err)
+	}
+	s.mu.Lock()
+	delete(s.here, id)
+	s.mu.Unlock()
+}
+
+// work does a job as long as this node owns it, and reports whether it ended.
+func (s *Jobs) work(ctx context.Context, id string) (ended bool) {
+	for again := true; again && ctx.Err() == nil; {
+		w, err := s.opts.Terms.Take(ctx, kind, id)
+		switch {
+		case err != nil:
+			s.opts.Log.Debug("a job cannot be taken", "job", id, "error", err)
+			return false
+		case w.State == nil: // it was removed, and taking it has made it anew
+			_ = s.opts.Documents.Delete(ctx, kind, id, 1)
+			return false
+		}
+		if ended, again, err = s.drive(ctx, id, w); err != nil && ctx.Err() == nil {
+			s.opts.Log.Warn("a job stopped; it continues on this node or another one", "job", id, "error", err)
+		}
+	}
+	return ended
+}
+
+// drive does what comes next until the job ends, or must be taken again. It decides from what is in
+// the store, and what it has issued counts only once that is written (J1).
+func (s *Jobs) drive(ctx context.Context, id string, w *terms.Work) (ended, again bool, err error) {
+	for {
+		j, err := decode(id, w.State)
+		if err != nil {
+			return false, false, err
+		}
+		due := j.due(s.opts.ResultTTL)
+		if ctx.Err() != nil || s.opts.Draining() && !j.ended() {
+			return false, false, s.write(ctx, w.Release, j, due)
+		}
+		pages, over := len(j.Pages), j.ended()
+		full, wait := s.step(ctx, id, j)
+		if full != nil {
+			if err := s.opts.Documents.Keep(ctx, pagesOf(id, pages, full)); err != nil {
+				return false, false, err
+			}
+		}
+		switch {
+		case j.ended():
+			err = s.write(ctx, w.Release, j, j.due(s.opts.ResultTTL))
+		case !bytes.Equal(j.encode(), w.State):
+			err = s.write(ctx, w.Write, j, due)
+		}
+		switch {
+		case errors.Is(err, terms.ErrLost): // such as because it is to be cancelled
+			return false, true, nil
+		case err != nil:
+			return false, !errors.Is(err, terms.ErrNoSession), err
+		case j.ended() && !over:
+			s.opts.Log.Info("a job ended", "job", id, "bizType", j.BizType, "state", j.State, "numbers", j.Done)
+		}
+		if j.ended() {
+			return true, false, nil
+		}
+		sleep(ctx, wait)
+	}
+}
+
+// write writes a job, also if ctx has ended.
+func (s *Jobs) write(ctx context.Context, write func(context.Context, json.RawMessage, int64) error, j *job, due int64) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storePatience)
+	defer cancel()
+	return write(ctx, j.encode(), due)
+}
+
+// step does what comes next for a job.
+func (s *Jobs) step(ctx context.Context, id string, j *job) (full []pageBody, wait time.Duration) {
+	now := s.opts.Now()
+	ctx, cancel := context.WithTimeout(ctx, chunkPatience)
+	defer cancel()
+	var err error
+	switch j.act() {
+	case begin:
+		var display string
+		var ledger bool
+		if display, ledger, err = s.opts.Issuer.Display(ctx, j.BizType, j.Key); err == nil && display == "" {
+			err = seqd.Errorf(seqd.CodeStarting, "the node cannot say how %s shows its numbers", j.BizType)
+		}
+		if err == nil {
+			j.begun(display, ledger, now)
+		}
+	case issue:
+		call := &seqd.Call{
+			BizType: j.BizType, Count: j.next(), Key: j.Key, Once: j.once(id), AnswerKept: true, Made: now.Truncate(time.Second), Display: j.Display,
+			Caller: seqd.Caller{Name: seqd.OwnerName(j.Owner), Owner: j.Owner, RequestID: "job-" + id},
+		}
+		if err = s.opts.Issuer.Issue(ctx, call); err == nil {
+			full = j.issued(blockOf(&call.Sequence, j.Format, call.Made), s.opts.Now())
+		}
+	case end:
+		full = j.end(now)
+	case nothing:
+	}
+	if err != nil {
+		wait = j.refused(seqd.AsError(err))
+	}
+	return full, wait
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	if d == 0 {
+		return
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}

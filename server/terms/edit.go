@@ -1,0 +1,46 @@
+package terms
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/seqd/seqd/persist"
+)
+
+// Edit changes the state of a work for its owner, who must look at it: the owner stays, and finds at
+// its next write that it has to take the work again. So what Edit writes may not depend on what the
+// owner has done since. It returns [persist.ErrNotFound] if there is no such work.
+func (t *Terms) Edit(ctx context.Context, kind, key string, edit func(state json.RawMessage) (next json.RawMessage, expires int64, err error)) error {
+	for {
+		s, ok := t.own() // before the work is read: see K4
+		if !ok {
+			return ErrNoSession
+		}
+		w, err := t.read(ctx, kind, key)
+		if err != nil {
+			return err
+		}
+		if w.State == nil {
+			return fmt.Errorf("%s: %w", w.doc.PersistID(), persist.ErrNotFound)
+		}
+		state, expires, err := edit(w.State)
+		if err != nil {
+			return err
+		}
+		if err = w.put(ctx, s, w.Owner, state, expires); !persist.Overtaken(err) {
+			return err
+		}
+	}
+}
+
+// Gone reports whether a session has ended for good. "" is the session of nobody.
+func (t *Terms) Gone(ctx context.Context, session string) (bool, error) {
+	if session == "" {
+		return true, nil
+	}
+	return t.gone(ctx, session)
+}
+
+// NodeOf returns the ID of the node that began a session.
+func NodeOf(session string) string { return nodeOf(session) }
