@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/sabotage"
 	"github.com/seqd/seqd/server/terms"
 )
 
@@ -129,6 +130,7 @@ func (s *Jobs) leave(id string, permit *terms.Permit) {
 
 // work does a job as long as this node owns it, and reports whether it ended.
 func (s *Jobs) work(ctx context.Context, id string) (ended bool) {
+	var last block
 	for again := true; again && ctx.Err() == nil; {
 		w, err := s.opts.Terms.Take(ctx, kind, id)
 		switch {
@@ -139,7 +141,7 @@ func (s *Jobs) work(ctx context.Context, id string) (ended bool) {
 			_ = s.opts.Documents.Delete(ctx, kind, id, 1)
 			return false
 		}
-		if ended, again, err = s.drive(ctx, id, w); err != nil && ctx.Err() == nil {
+		if ended, again, err = s.drive(ctx, id, w, &last); err != nil && ctx.Err() == nil {
 			s.opts.Log.Warn("a job stopped; it continues on this node or another one", "job", id, "error", err)
 		}
 	}
@@ -147,8 +149,9 @@ func (s *Jobs) work(ctx context.Context, id string) (ended bool) {
 }
 
 // drive does what comes next until the job ends, or must be taken again. It decides from what is in
-// the store, and what it has issued counts only once that is written (J1).
-func (s *Jobs) drive(ctx context.Context, id string, w *terms.Work) (ended, again bool, err error) {
+// the store, and what it has issued counts only once that is written (J1): last is nothing once it
+// was to be written, whatever became of that.
+func (s *Jobs) drive(ctx context.Context, id string, w *terms.Work, last *block) (ended, again bool, err error) {
 	for {
 		j, err := decode(id, w.State)
 		if err != nil {
@@ -159,7 +162,7 @@ func (s *Jobs) drive(ctx context.Context, id string, w *terms.Work) (ended, agai
 			return false, false, s.write(ctx, w.Release, j, due)
 		}
 		pages, over := len(j.Pages), j.ended()
-		full, wait := s.step(ctx, id, j)
+		full, wait := s.step(ctx, id, j, last)
 		if full != nil {
 			if err := s.opts.Documents.Keep(ctx, pagesOf(id, pages, full)); err != nil {
 				return false, false, err
@@ -170,6 +173,9 @@ func (s *Jobs) drive(ctx context.Context, id string, w *terms.Work) (ended, agai
 			err = s.write(ctx, w.Release, j, j.due(s.opts.ResultTTL))
 		case !bytes.Equal(j.encode(), w.State):
 			err = s.write(ctx, w.Write, j, due)
+		}
+		if err == nil || !sabotage.Off(sabotage.JobCounted) {
+			*last = block{}
 		}
 		switch {
 		case errors.Is(err, terms.ErrLost): // such as because it is to be cancelled
@@ -193,8 +199,8 @@ func (s *Jobs) write(ctx context.Context, write func(context.Context, json.RawMe
 	return write(ctx, j.encode(), due)
 }
 
-// step does what comes next for a job.
-func (s *Jobs) step(ctx context.Context, id string, j *job) (full []pageBody, wait time.Duration) {
+// step does what comes next for a job. last is the block that it has issued.
+func (s *Jobs) step(ctx context.Context, id string, j *job, last *block) (full []pageBody, wait time.Duration) {
 	now := s.opts.Now()
 	ctx, cancel := context.WithTimeout(ctx, chunkPatience)
 	defer cancel()
@@ -210,12 +216,16 @@ func (s *Jobs) step(ctx context.Context, id string, j *job) (full []pageBody, wa
 			j.begun(display, ledger, now)
 		}
 	case issue:
+		if last.Runs != nil {
+			return j.issued(*last, now), 0
+		}
 		call := &seqd.Call{
 			BizType: j.BizType, Count: j.next(), Key: j.Key, Once: j.once(id), AnswerKept: true, Made: now.Truncate(time.Second), Display: j.Display,
 			Caller: seqd.Caller{Name: seqd.OwnerName(j.Owner), Owner: j.Owner, RequestID: "job-" + id},
 		}
 		if err = s.opts.Issuer.Issue(ctx, call); err == nil {
-			full = j.issued(blockOf(&call.Sequence, j.Format, call.Made), s.opts.Now())
+			*last = blockOf(&call.Sequence, j.Format, call.Made)
+			full = j.issued(*last, s.opts.Now())
 		}
 	case end:
 		full = j.end(now)

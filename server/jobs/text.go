@@ -285,7 +285,7 @@ func (r *result) render(b *block, i, n int64) error {
 }
 
 func (r *result) damaged(why string) error {
-	return fmt.Errorf("the result of job %s is damaged: page %d: %s", r.id, r.loaded, why)
+	return fmt.Errorf("%w: the result of job %s is damaged: page %d: %s", persist.ErrInvalid, r.id, r.loaded, why)
 }
 
 // noJob is the error for a job that does not exist.

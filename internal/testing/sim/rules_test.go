@@ -78,6 +78,8 @@ var rules = []rule{
 	{name: "term-settled", script: true},
 	{name: "term-fence", script: true},
 	{name: "permits-bounded", script: true},
+	{name: "job-counted", script: true},
+	{name: "job-pinned", script: true},
 
 	{name: "fence", redis: true},
 	{name: "role", script: true},

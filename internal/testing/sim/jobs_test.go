@@ -1,0 +1,165 @@
+package sim
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/seqd/seqd/internal/testing/load"
+	"github.com/seqd/seqd/internal/testing/record"
+	"github.com/seqd/seqd/internal/testing/sim/storesim"
+)
+
+// small are the settings of a biz type of which a job gets 98 numbers at a time.
+var small = load.Settings{"plugins": []load.Settings{{"name": "rate-limit", "rate": 1000, "burst": 100, "per": "number"}}}
+
+// job is a job of a schedule.
+type job struct {
+	*World
+	bizType string
+	count   int
+	begun   int64
+	ID      string
+	State   string
+	Done    int
+}
+
+// send sends a request about jobs to a node, and returns what it answers.
+func (w *World) send(node, method, path, body string) (status int, text string) {
+	req, err := http.NewRequest(method, w.named(node).URL()+path, strings.NewReader(body))
+	if err != nil {
+		panic(err) // it is built from constants and answers
+	}
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Idempotency-Key", body)
+	}
+	resp, err := w.load.HTTP.Do(req)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer resp.Body.Close()
+	all, _ := io.ReadAll(resp.Body)
+	return resp.StatusCode, string(all)
+}
+
+// orders lets a node make a job.
+func (w *World) orders(node, bizType string, count int) *job {
+	j := &job{World: w, bizType: bizType, count: count, begun: w.journal.Now()}
+	for end := time.Now().Add(patience); j.ID == ""; time.Sleep(20 * time.Millisecond) {
+		status, text := w.send(node, http.MethodPost, "/jobs", fmt.Sprintf(`{"bizType":%q,"count":%d}`, bizType, count))
+		if status == http.StatusAccepted {
+			_ = json.Unmarshal([]byte(text), j)
+		} else if time.Now().After(end) {
+			w.journal.Find("%s makes no job: %s", node, text)
+			break
+		}
+	}
+	return j
+}
+
+// becomes waits until a job is in a state.
+func (j *job) becomes(node, state string) {
+	text := ""
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		if _, text = j.send(node, http.MethodGet, "/jobs/"+j.ID, ""); json.Unmarshal([]byte(text), j) == nil && j.State == state {
+			return
+		}
+	}
+	j.journal.Find("the job is never %s: %s", state, text)
+}
+
+// result waits until a job is done, and records its numbers: the checker compares them with all that
+// callers got.
+func (j *job) result(node string) {
+	j.becomes(node, "done")
+	status, text := j.send(node, http.MethodGet, "/jobs/"+j.ID+"/result", "")
+	c := &record.Call{Start: j.begun, End: j.journal.Now(), Node: node, BizType: j.bizType, Kind: record.Range, Asked: j.count, Status: status}
+	var numbers []int64
+	for line := range strings.FieldsSeq(text) {
+		n, err := strconv.ParseInt(line, 10, 64)
+		if err != nil {
+			j.journal.Find("the result of a job is not numbers: %.100s", text)
+			return
+		}
+		numbers, c.Runs = append(numbers, n), c.Runs.AppendNumber(n)
+	}
+	j.journal.Call(c)
+	distinct := slices.Compact(slices.Sorted(slices.Values(numbers)))
+	if len(distinct) != j.count || len(numbers) != j.count {
+		j.journal.Find("the result of a job has %d numbers, %d of them distinct, and not %d", len(numbers), len(distinct), j.count)
+	}
+	if n := len(distinct); j.bizType == "bill" && n > 0 && distinct[n-1]-distinct[0] != int64(n-1) {
+		j.journal.Find("the result of a job without gaps has %d numbers from %d to %d", n, distinct[0], distinct[n-1])
+	}
+}
+
+// jobTemptations are what would happen without the rules of jobs.
+var jobTemptations = []schedule{
+	{
+		name: "the reply to what a job wrote is lost", was: "The numbers were in the result twice.",
+		rules: []string{"job-counted"},
+		world: Options{BizTypes: map[string]load.Settings{"order": small}, Script: func(w *World) {
+			time.Sleep(10 * time.Second)
+			w.meet("a", "update document job/", append(make([]storesim.Fate, 15), storesim.Fate{End: storesim.ReplyLost}, storesim.Fate{}, storesim.Fate{End: storesim.ReplyLost})...)
+			j := w.orders("a", "order", 2000)
+			w.issue("b", "order", 5)
+			j.result("b")
+		}},
+	},
+	{
+		name: "a node is killed while a job writes", was: "Numbers of a chunk were in the result twice, or missing.",
+		world: Options{BizTypes: map[string]load.Settings{"order": small, "bill": small}, Script: func(w *World) {
+			// Of order the write always arrives: the checker knows no reason to skip a chunk.
+			for i, bizType := range []string{"order", "bill", "order", "bill"} {
+				time.Sleep(10 * time.Second)
+				w.meet("a", "update document job/", append(make([]storesim.Fate, 14), storesim.Fate{Send: 3 * time.Second, Left: i < 3})...)
+				j := w.orders("a", bizType, 1000+i)
+				w.met("a")
+				w.named("a").kill(false)
+				if bizType == "order" {
+					w.issue("b", bizType, 5)
+				}
+				j.result("c")
+				w.named("a").start()
+				w.awaitReady("after the kill")
+			}
+		}},
+	},
+	{
+		name: "an owner that is cut off issues for a job", was: "What it issued was in the result beside what the next owner had issued.",
+		world: Options{BizTypes: map[string]load.Settings{"order": small}, Script: func(w *World) {
+			time.Sleep(10 * time.Second)
+			j := w.orders("a", "order", 20_000)
+			j.becomes("b", "running")
+			w.cutOffStore("a", 20*time.Second, func() { time.Sleep(10 * time.Second); w.issue("b", "order", 5) })
+			j.result("a")
+		}},
+	},
+	{
+		name: "a biz type shows numbers in another way", was: "The result of a job was shown in two ways.",
+		rules: []string{"job-pinned"},
+		world: Options{BizTypes: map[string]load.Settings{"order": small}, Script: func(w *World) {
+			time.Sleep(10 * time.Second)
+			j := w.orders("a", "order", 20_000)
+			j.becomes("b", "running")
+			time.Sleep(3 * time.Second)
+			plugins := `{"plugins":[{"name":"rate-limit","rate":1000,"burst":100,"per":"number"},{"name":"format","template":"N{seq}"}]}`
+			if status, text := w.send("b", http.MethodPatch, "/biz-types/order", plugins); status != http.StatusConflict {
+				w.journal.Find("a change that makes a result unreadable gets %d %s", status, text)
+			}
+			if status, text := w.send("b", http.MethodPatch, "/biz-types/order?force=true", plugins); status != http.StatusOK {
+				w.journal.Find("a change by force gets %d %s", status, text)
+			}
+			j.becomes("b", "failed")
+			if status, text := w.send("c", http.MethodGet, "/jobs/"+j.ID+"/result?partial=true", ""); status != http.StatusConflict {
+				w.journal.Find("a result that cannot be shown gets %d %.200s", status, text)
+			}
+		}},
+	},
+}
