@@ -91,6 +91,7 @@ func TestJobs(t *testing.T) {
 	answer, _ = s.do(http.StatusConflict, http.MethodGet, "/jobs/"+made.ID+"/result", "")
 	wantIn(t, answer, "conflict", "coupon was changed")
 
+	s.do(http.StatusNoContent, http.MethodDelete, "/biz-types/coupon?force=true", "")
 	page, _ := s.do(http.StatusOK, http.MethodGet, "/jobs?bizType=coupon&limit=1", "")
 	wantIn(t, page, made.ID)
 	s.do(http.StatusNoContent, http.MethodDelete, "/jobs/"+made.ID, "")

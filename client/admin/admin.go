@@ -63,7 +63,8 @@ type Change struct {
 	// DryRun checks everything and changes nothing. Only for PutBizType, PatchBizType and
 	// DeleteBizType.
 	DryRun bool
-	// Force accepts a definition whose IDs could repeat earlier ones, for PutBizType and PatchBizType. For
+	// Force accepts a definition whose IDs could repeat earlier ones, and a change by which the result
+	// of a job cannot be shown any more, for PutBizType, PatchBizType and DeleteBizType. For
 	// DeleteWorkerPool it accepts that worker IDs are held.
 	Force bool
 }

@@ -101,7 +101,7 @@ func (c *change) addDryRun(cmd *cobra.Command) {
 }
 
 func (c *change) addForce(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&c.force, "force", false, "accept a definition whose IDs could repeat earlier ones")
+	cmd.Flags().BoolVar(&c.force, "force", false, "accept a definition whose IDs could repeat earlier ones, or with which results of jobs cannot be shown")
 }
 
 // make makes the change and shows what came of it.
@@ -232,7 +232,7 @@ above them. On a terminal it asks first.`,
 			if err := agreed(env, yes || c.dryRun, "Delete the biz type "+args[0]+"? Callers will be refused."); err != nil {
 				return err
 			}
-			if err := a.DeleteBizType(cmd.Context(), args[0], admin.Change{IfMatch: c.version, DryRun: c.dryRun}); err != nil {
+			if err := a.DeleteBizType(cmd.Context(), args[0], admin.Change{IfMatch: c.version, DryRun: c.dryRun, Force: c.force}); err != nil {
 				return err
 			}
 			return showDeletion(env, args[0], c.dryRun)
@@ -241,5 +241,6 @@ above them. On a terminal it asks first.`,
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	c.addTo(cmd)
 	c.addDryRun(cmd)
+	cmd.Flags().BoolVar(&c.force, "force", false, "delete it although results of jobs cannot be shown any more")
 	return cmd
 }

@@ -88,7 +88,7 @@ func patchBizType(c *gin.Context, catalogue admin.Catalogue) error {
 
 // deleteBizType answers DELETE /biz-types/{bizType}.
 func deleteBizType(c *gin.Context, catalogue admin.Catalogue) error {
-	name, change, err := changeOf(c, "dryRun")
+	name, change, err := changeOf(c, "dryRun", "force")
 	if err != nil {
 		return err
 	}

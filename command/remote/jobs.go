@@ -1,0 +1,187 @@
+package remote
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seqd/seqd/client/admin"
+	"github.com/seqd/seqd/command/clitool"
+)
+
+func jobsCommand(env *clitool.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "jobs", Short: "Issue many numbers in the background",
+		Long: `Issue up to 1,000,000,000 numbers in the background, and download them. A job survives the loss of
+any node.`,
+		Example: `  seqd jobs create coupon 1000000
+  seqd jobs list`,
+		Args: clitool.Operands(),
+	}
+	cmd.AddCommand(createJob(env), listJobs(env), getJob(env), downloadJob(env), removeJob(env))
+	return cmd
+}
+
+func createJob(env *clitool.Env) *cobra.Command {
+	var r admin.JobRequest
+	at := ""
+	cmd := &cobra.Command{
+		Use: "create BIZTYPE COUNT", Short: "Make a job",
+		Long: `Make a job that issues COUNT numbers of a biz type. It prints the ID of the job.`,
+		Example: `  seqd jobs create coupon 1000000 --format csv --name spring
+  seqd jobs create coupon 1000000 --at 2026-12-24T00:00:00Z --idempotency-key christmas`,
+		Args: clitool.Operands("BIZTYPE", "COUNT"), ValidArgsFunction: first(env.CompleteBizTypes),
+		RunE: withAdmin(env, func(cmd *cobra.Command, a *admin.Admin, args []string) (err error) {
+			r.BizType = args[0]
+			if r.Count, err = strconv.ParseInt(args[1], 10, 64); err != nil {
+				return clitool.Usage("COUNT %q is not a number", args[1])
+			}
+			if at != "" {
+				if r.At, err = time.Parse(time.RFC3339, at); err != nil {
+					return clitool.Usage("--at %q is not a time such as 2026-12-24T00:00:00Z", at)
+				}
+			}
+			j, err := a.CreateJob(cmd.Context(), r)
+			if err != nil {
+				return err
+			}
+			return env.ShowText(j, j.ID)
+		}),
+	}
+	f := cmd.Flags()
+	f.StringVar(&r.Key, "key", "", "`KEY` of a keyed biz type")
+	f.StringVar(&r.Format, "format", "text", "`FORMAT` of the result: text, csv or jsonl")
+	f.StringVar(&r.Name, "name", "", "a `NAME` for people")
+	f.StringVar(&at, "at", "", "when the job begins at the earliest, as a `TIME` (default: now)")
+	f.StringVar(&r.Once, "idempotency-key", "", "a `KEY` with which the same command makes no other job")
+	return cmd
+}
+
+func listJobs(env *clitool.Env) *cobra.Command {
+	bizType := ""
+	cmd := &cobra.Command{
+		Use: "list", Short: "List jobs",
+		Long: "List jobs: your own, or all with the scope read.", Example: "  seqd jobs list --biz-type coupon",
+		Args: clitool.Operands(), ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: withAdmin(env, func(cmd *cobra.Command, a *admin.Admin, _ []string) error {
+			var jobs []admin.Job
+			for p := (admin.Page{Limit: pageSize}); ; {
+				page, next, err := a.Jobs(cmd.Context(), bizType, p)
+				if err != nil {
+					return err
+				}
+				if jobs = append(jobs, page...); next <= p.After {
+					break
+				}
+				p.After = next
+			}
+			return env.Show(struct {
+				Jobs []admin.Job `json:"jobs"`
+			}{append([]admin.Job{}, jobs...)}, func(w io.Writer) error { return printJobs(w, jobs...) })
+		}),
+	}
+	cmd.Flags().StringVar(&bizType, "biz-type", "", "only jobs of this `BIZTYPE`")
+	return cmd
+}
+
+func printJobs(w io.Writer, jobs ...admin.Job) error {
+	rows := [][]string{{"ID", "NAME", "BIZ TYPE", "STATE", "DONE", "COUNT", "LEFT", "FORMAT", "AT", "EXPIRES"}}
+	for _, j := range jobs {
+		state, left := j.State, "-"
+		if j.Error != nil {
+			state += " (" + string(j.Error.Code) + ")"
+		}
+		if j.SecondsLeft != nil {
+			left = (time.Duration(*j.SecondsLeft) * time.Second).String()
+		}
+		rows = append(rows, []string{j.ID, dash(j.Name), j.BizType, state, fmt.Sprint(j.Done), fmt.Sprint(j.Count), left, j.Format, brief(j.At, "-"), brief(j.ExpiresAt, "-")})
+	}
+	return table(w, rows)
+}
+
+func getJob(env *clitool.Env) *cobra.Command {
+	return &cobra.Command{
+		Use: "get JOB", Short: "Show how far a job is",
+		Long: "Show how far a job is, and why it failed.", Example: "  seqd jobs get 0123456789abcdef0123456789abcdef --json",
+		Args: clitool.Operands("JOB"), ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: withAdmin(env, func(cmd *cobra.Command, a *admin.Admin, args []string) error {
+			j, err := a.Job(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return env.Show(j, func(w io.Writer) error {
+				if err := printJobs(w, j); err != nil || j.Error == nil {
+					return err
+				}
+				_, err := fmt.Fprintln(w, clitool.Escape(j.Error.Detail))
+				return err
+			})
+		}),
+	}
+}
+
+func downloadJob(env *clitool.Env) *cobra.Command {
+	output, wait, partial := "", false, false
+	cmd := &cobra.Command{
+		Use: "download JOB", Short: "Download the numbers of a job",
+		Long: `Download the numbers of a job that is done. A file that is there already is continued where it ends:
+so the same command goes on with a download that broke off.`,
+		Example: `  seqd jobs download 0123456789abcdef0123456789abcdef --output coupons.csv --wait
+  seqd jobs download 0123456789abcdef0123456789abcdef | gzip >coupons.txt.gz`,
+		Args: clitool.Operands("JOB"), ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: withAdmin(env, func(cmd *cobra.Command, a *admin.Admin, args []string) (err error) {
+			j, err := a.Job(cmd.Context(), args[0])
+			for ; err == nil && wait && !j.Ended(); j, err = a.Job(cmd.Context(), args[0]) {
+				select {
+				case <-cmd.Context().Done():
+					return cmd.Context().Err()
+				case <-time.After(time.Second):
+				}
+			}
+			if err != nil {
+				return err
+			}
+			if output == "" {
+				_, err = a.JobResult(cmd.Context(), j.ID, 0, partial, env.Out)
+				return err
+			}
+			f, err := os.OpenFile(output, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+			if err != nil {
+				return err
+			}
+			size, err := f.Seek(0, io.SeekEnd)
+			if err == nil {
+				w := bufio.NewWriter(f)
+				_, err = a.JobResult(cmd.Context(), j.ID, size, partial, w)
+				err = cmp.Or(err, w.Flush())
+			}
+			return cmp.Or(err, f.Close())
+		}),
+	}
+	f := cmd.Flags()
+	f.StringVarP(&output, "output", "o", "", "the `FILE` to write (default: standard output)")
+	f.BoolVar(&wait, "wait", false, "wait until the job has ended")
+	f.BoolVar(&partial, "partial", false, "download what a job that failed or was cancelled has issued")
+	return cmd
+}
+
+func removeJob(env *clitool.Env) *cobra.Command {
+	return &cobra.Command{
+		Use: "remove JOB", Short: "Cancel a job, or remove it with its result",
+		Long:    "Cancel a job that is queued or running. One that has ended is removed with its result.",
+		Example: "  seqd jobs remove 0123456789abcdef0123456789abcdef",
+		Args:    clitool.Operands("JOB"), ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: withAdmin(env, func(cmd *cobra.Command, a *admin.Admin, args []string) error {
+			if err := a.RemoveJob(cmd.Context(), args[0]); err != nil {
+				return err
+			}
+			return env.ShowText(deletion{args[0], true}, args[0]+": cancelled, or removed")
+		}),
+	}
+}
