@@ -121,7 +121,7 @@ func TestBizTypes(t *testing.T) {
 		{"DELETE order", "", 204, ""},
 		{"DELETE order", `If-Match: "2"`, 412, "precondition_failed"},
 		{"DELETE new", "", 404, "unknown_biz_type"},
-		{"DELETE order?force=true", "", 400, "invalid_request"},
+		{"DELETE order?forced=true", "", 400, "invalid_request"},
 	} {
 		api := newAPI(t)
 		method, target, named := strings.Cut(tt.request, " ")
