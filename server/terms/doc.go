@@ -3,8 +3,9 @@
 //
 // A node has a session: a document that it writes every second. Each such write is a beat. A work
 // has a document of its own, which names the session that owns the work and a term, a number that
-// only rises. Only the owner writes that document. One node leads: it owns the work "leader". The
-// leader says in its manifest who should do a work. The document of the work says who may.
+// only rises. Only the owner writes that document, except that [Terms.Edit] asks the owner for
+// something in it. One node leads: it owns the work "leader". The leader says in its manifest who
+// should do a work. The document of the work says who may.
 //
 //	K1 self-stop  a node works until the time when it sent its last beat + Life − margin, by a clock
 //	              that counts suspension: session.alive (session.go)
