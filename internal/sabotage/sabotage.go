@@ -86,13 +86,15 @@ const (
 	PermitsBounded Rule = "permits-bounded"
 	// JobCounted is J1: what a job has issued counts once, whether or not it is known to be written.
 	JobCounted Rule = "job-counted"
+	// JobOrder is J2: the job begins that is due first.
+	JobOrder Rule = "job-order"
 	// JobPinned is J3: a result is not shown in another way than when the job began.
 	JobPinned Rule = "job-pinned"
 )
 
 // Rules are all of them.
 var Rules = []Rule{RangeOnce, EpochHeld, GiveBackSwap, FailoverGap, LeaseBegin, LeaseFloor, LeaseSealed, RegistryNamed, AnswersHome, Rollback, SequenceOnce, Claim, TakeAfterCallers, TakeOnce, FenceCompared, Period, Recall, Doubt, Forward, LateWrite, Reopen, Follows, Counted, EmptyFirst,
-	TermStop, TermTaken, TermDead, TermSettled, TermFence, PermitsBounded, JobCounted, JobPinned}
+	TermStop, TermTaken, TermDead, TermSettled, TermFence, PermitsBounded, JobCounted, JobOrder, JobPinned}
 
 // marks finds what takes a rule of a script out: a comment "without NAME: CODE".
 func marks() *regexp.Regexp { return regexp.MustCompile(`--\[\[without ([a-z-]+): (.*?)\]\]`) }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/seqd/seqd"
@@ -58,6 +59,9 @@ func (s *Jobs) round(all context.Context) error {
 	docs, err := s.opts.Documents.Due(ctx, kind, s.opts.Now().UnixMilli()+1, mostDue)
 	if err != nil {
 		return err
+	}
+	if sabotage.Off(sabotage.JobOrder) {
+		slices.Reverse(docs)
 	}
 	free := s.opts.AtOnce > 0 && !s.opts.Draining()
 	for _, doc := range docs {

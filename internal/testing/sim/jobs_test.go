@@ -27,6 +27,8 @@ type job struct {
 	ID      string
 	State   string
 	Done    int
+	// StartedAt is when it began, by the clock of its node.
+	StartedAt time.Time
 }
 
 // send sends a request about jobs to a node, and returns what it answers.
@@ -48,11 +50,15 @@ func (w *World) send(node, method, path, body string) (status int, text string) 
 	return resp.StatusCode, string(all)
 }
 
-// orders lets a node make a job.
+// orders lets a node make a job that begins as soon as it may.
 func (w *World) orders(node, bizType string, count int) *job {
+	return w.ordersAt(node, bizType, count, time.Now())
+}
+
+func (w *World) ordersAt(node, bizType string, count int, at time.Time) *job {
 	j := &job{World: w, bizType: bizType, count: count, begun: w.journal.Now()}
 	for end := time.Now().Add(patience); j.ID == ""; time.Sleep(20 * time.Millisecond) {
-		status, text := w.send(node, http.MethodPost, "/jobs", fmt.Sprintf(`{"bizType":%q,"count":%d}`, bizType, count))
+		status, text := w.send(node, http.MethodPost, "/jobs", fmt.Sprintf(`{"bizType":%q,"count":%d,"at":%q}`, bizType, count, at.UTC().Format(time.RFC3339)))
 		if status == http.StatusAccepted {
 			_ = json.Unmarshal([]byte(text), j)
 		} else if time.Now().After(end) {
@@ -139,6 +145,45 @@ var jobTemptations = []schedule{
 			j.becomes("b", "running")
 			w.cutOffStore("a", 20*time.Second, func() { time.Sleep(10 * time.Second); w.issue("b", "order", 5) })
 			j.result("a")
+		}},
+	},
+	{
+		name: "jobs that wait", was: "A later job began first, or more jobs ran at once than may.",
+		rules: []string{"job-order", "permits-bounded"},
+		world: Options{BizTypes: map[string]load.Settings{"order": small}, Settings: map[string]string{"SEQD_JOBS_ATONCE": "1"}, Script: func(w *World) {
+			time.Sleep(10 * time.Second)
+			due := time.Now().Add(10 * time.Second)
+			var jobs []*job
+			for i := range 4 { // the later one is made first
+				jobs = append(jobs, w.ordersAt(nodeNames[i%3], "order", 1500, due.Add(time.Duration(4-i)*time.Second)))
+			}
+			slices.Reverse(jobs)
+			for ended := 0; ended < len(jobs); time.Sleep(100 * time.Millisecond) {
+				running := 0
+				ended = 0
+				for _, j := range jobs {
+					_, text := w.send("b", http.MethodGet, "/jobs/"+j.ID, "")
+					_ = json.Unmarshal([]byte(text), j)
+					switch j.State {
+					case "running":
+						running++
+					case "done":
+						ended++
+					}
+				}
+				if running > 1 {
+					w.journal.Find("%d jobs run at once", running)
+				}
+				if time.Since(due) > patience {
+					w.journal.Find("only %d jobs end", ended)
+					return
+				}
+			}
+			for i, j := range jobs {
+				if j.result("c"); i > 0 && j.StartedAt.Before(jobs[i-1].StartedAt) {
+					w.journal.Find("a job that is due later began at %v, and the one before it at %v", j.StartedAt, jobs[i-1].StartedAt)
+				}
+			}
 		}},
 	},
 	{

@@ -79,6 +79,7 @@ var rules = []rule{
 	{name: "term-fence", script: true},
 	{name: "permits-bounded", script: true},
 	{name: "job-counted", script: true},
+	{name: "job-order", script: true},
 	{name: "job-pinned", script: true},
 
 	{name: "fence", redis: true},
