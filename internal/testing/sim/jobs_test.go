@@ -1,9 +1,9 @@
 package sim
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strconv"
@@ -18,38 +18,6 @@ import (
 // small are the settings of a biz type of which a job gets 98 numbers at a time.
 var small = load.Settings{"plugins": []load.Settings{{"name": "rate-limit", "rate": 1000, "burst": 100, "per": "number"}}}
 
-// job is a job of a schedule.
-type job struct {
-	*World
-	bizType string
-	count   int
-	begun   int64
-	ID      string
-	State   string
-	Done    int
-	// StartedAt is when it began, by the clock of its node.
-	StartedAt time.Time
-}
-
-// send sends a request about jobs to a node, and returns what it answers.
-func (w *World) send(node, method, path, body string) (status int, text string) {
-	req, err := http.NewRequest(method, w.named(node).URL()+path, strings.NewReader(body))
-	if err != nil {
-		panic(err) // it is built from constants and answers
-	}
-	if body != "" {
-		req.Header.Set("Content-Type", "application/json")
-		req.Header.Set("Idempotency-Key", body)
-	}
-	resp, err := w.load.HTTP.Do(req)
-	if err != nil {
-		return 0, err.Error()
-	}
-	defer resp.Body.Close()
-	all, _ := io.ReadAll(resp.Body)
-	return resp.StatusCode, string(all)
-}
-
 // orders lets a node make a job that begins as soon as it may.
 func (w *World) orders(node, bizType string, count int) *job {
 	return w.ordersAt(node, bizType, count, time.Now())
@@ -58,7 +26,7 @@ func (w *World) orders(node, bizType string, count int) *job {
 func (w *World) ordersAt(node, bizType string, count int, at time.Time) *job {
 	j := &job{World: w, bizType: bizType, count: count, begun: w.journal.Now()}
 	for end := time.Now().Add(patience); j.ID == ""; time.Sleep(20 * time.Millisecond) {
-		status, text := w.send(node, http.MethodPost, "/jobs", fmt.Sprintf(`{"bizType":%q,"count":%d,"at":%q}`, bizType, count, at.UTC().Format(time.RFC3339)))
+		status, text := w.send(context.Background(), w.named(node), http.MethodPost, "/jobs", fmt.Sprintf(`{"bizType":%q,"count":%d,"at":%q}`, bizType, count, at.UTC().Format(time.RFC3339)))
 		if status == http.StatusAccepted {
 			_ = json.Unmarshal([]byte(text), j)
 		} else if time.Now().After(end) {
@@ -73,7 +41,7 @@ func (w *World) ordersAt(node, bizType string, count int, at time.Time) *job {
 func (j *job) becomes(node, state string) {
 	text := ""
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
-		if _, text = j.send(node, http.MethodGet, "/jobs/"+j.ID, ""); json.Unmarshal([]byte(text), j) == nil && j.State == state {
+		if _, text = j.send(context.Background(), j.named(node), http.MethodGet, "/jobs/"+j.ID, ""); json.Unmarshal([]byte(text), j) == nil && j.State == state {
 			return
 		}
 	}
@@ -84,7 +52,7 @@ func (j *job) becomes(node, state string) {
 // callers got.
 func (j *job) result(node string) {
 	j.becomes(node, "done")
-	status, text := j.send(node, http.MethodGet, "/jobs/"+j.ID+"/result", "")
+	status, text := j.send(context.Background(), j.named(node), http.MethodGet, "/jobs/"+j.ID+"/result", "")
 	c := &record.Call{Start: j.begun, End: j.journal.Now(), Node: node, BizType: j.bizType, Kind: record.Range, Asked: j.count, Status: status}
 	var numbers []int64
 	for line := range strings.FieldsSeq(text) {
@@ -162,7 +130,7 @@ var jobTemptations = []schedule{
 				running := 0
 				ended = 0
 				for _, j := range jobs {
-					_, text := w.send("b", http.MethodGet, "/jobs/"+j.ID, "")
+					_, text := w.send(context.Background(), w.named("b"), http.MethodGet, "/jobs/"+j.ID, "")
 					_ = json.Unmarshal([]byte(text), j)
 					switch j.State {
 					case "running":
@@ -195,14 +163,14 @@ var jobTemptations = []schedule{
 			j.becomes("b", "running")
 			time.Sleep(3 * time.Second)
 			plugins := `{"plugins":[{"name":"rate-limit","rate":1000,"burst":100,"per":"number"},{"name":"format","template":"N{seq}"}]}`
-			if status, text := w.send("b", http.MethodPatch, "/biz-types/order", plugins); status != http.StatusConflict {
+			if status, text := w.send(context.Background(), w.named("b"), http.MethodPatch, "/biz-types/order", plugins); status != http.StatusConflict {
 				w.journal.Find("a change that makes a result unreadable gets %d %s", status, text)
 			}
-			if status, text := w.send("b", http.MethodPatch, "/biz-types/order?force=true", plugins); status != http.StatusOK {
+			if status, text := w.send(context.Background(), w.named("b"), http.MethodPatch, "/biz-types/order?force=true", plugins); status != http.StatusOK {
 				w.journal.Find("a change by force gets %d %s", status, text)
 			}
 			j.becomes("b", "failed")
-			if status, text := w.send("c", http.MethodGet, "/jobs/"+j.ID+"/result?partial=true", ""); status != http.StatusConflict {
+			if status, text := w.send(context.Background(), w.named("c"), http.MethodGet, "/jobs/"+j.ID+"/result?partial=true", ""); status != http.StatusConflict {
 				w.journal.Find("a result that cannot be shown gets %d %.200s", status, text)
 			}
 		}},

@@ -141,6 +141,7 @@ type World struct {
 	serving sync.WaitGroup // the ports of Redis
 	ended   atomic.Bool    // no life begins any more
 	begun   int            // how many faults a script has begun
+	ordered []*job         // by the random load
 
 	mu          sync.Mutex // guards what follows
 	storeOutage outage
@@ -363,7 +364,13 @@ func (w *World) improvise(ctx context.Context) {
 	}
 	loading, endLoad := context.WithCancel(ctx)
 	var loaded sync.WaitGroup
-	loaded.Go(func() { w.load.Run(loading) })
+	loaded.Go(func() {
+		if w.options.Script == nil && !w.options.Bolt {
+			w.load.Run(loading, w.orderJobs)
+		} else {
+			w.load.Run(loading)
+		}
+	})
 	if w.options.Script != nil {
 		w.options.Script(w)
 	} else {
@@ -383,6 +390,7 @@ func (w *World) improvise(ctx context.Context) {
 	time.Sleep(20 * time.Second) // everything is issued once more
 	endLoad()
 	loaded.Wait()
+	w.awaitJobs()
 }
 
 // stop ends everything that the world has begun.
