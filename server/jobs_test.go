@@ -92,6 +92,7 @@ func TestJobs(t *testing.T) {
 	wantIn(t, answer, "conflict", "coupon was changed")
 
 	s.do(http.StatusNoContent, http.MethodDelete, "/biz-types/coupon?force=true", "")
+	s.do(http.StatusBadRequest, http.MethodGet, "/jobs?bizType=", "")
 	page, _ := s.do(http.StatusOK, http.MethodGet, "/jobs?bizType=coupon&limit=1", "")
 	wantIn(t, page, made.ID)
 	s.do(http.StatusNoContent, http.MethodDelete, "/jobs/"+made.ID, "")

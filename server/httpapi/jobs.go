@@ -112,9 +112,15 @@ func (j jobs) list(c *gin.Context, all admin.Jobs) error {
 	if err != nil {
 		return err
 	}
-	bizType, reads := values["bizType"], j.admission.mayRead(c)
+	bizType, one := values["bizType"]
+	if one {
+		if err := seqd.CheckName(bizType); err != nil {
+			return err
+		}
+	}
+	reads := j.admission.mayRead(c)
 	list, more, err := all.List(c.Request.Context(), after, limit, func(job admin.Job) bool {
-		return (bizType == "" || bizType == job.BizType) && (reads || j.own(c, job))
+		return (!one || bizType == job.BizType) && (reads || j.own(c, job))
 	})
 	if err != nil {
 		return err
