@@ -31,6 +31,8 @@ import (
 //     in each place that fetches ranges on each node; attempts are a second apart, except the first
 //     ones (DESIGN §3 "Any error or time-out means the range is abandoned");
 //   - the record names ranges whose answers were lost: a simulated store knows them;
+//   - a process drops what it took first of a period, because the store did not say after that whether
+//     the period was purged;
 //   - start was raised by a change, even one that was not answered, or by seqd raise;
 //   - a change forced an increment, which skips numbers on purpose, and as many more of each range;
 //   - an older copy of the store was restored: the numbers in hand and in the cursor
@@ -149,6 +151,9 @@ func gapOf(b *bizType) int64 { return max(b.RestoreGap, 10*max(b.MaxStep, b.Step
 func (h *evidence) boundOfStore(c counter, all []*issue) (bound int64) {
 	b := c.bizType
 	bound = h.unanswered(b) + h.unheard(b)
+	if c.period != "" { // a process drops its first take of a period if the store does not say whether that was purged
+		bound += int64(len(h.lives)) * h.mostWaiting(b)
+	}
 	for _, f := range h.faults {
 		if f.Unordered == b.Name && !f.IfRedis { // each node had two buffers meanwhile
 			bound += 2 * max(b.MaxStep, b.Step, h.mostWaiting(b)) * int64(len(h.world.Nodes))
