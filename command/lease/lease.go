@@ -82,7 +82,10 @@ lease was lost.`,
 				instance = fmt.Sprintf("%s.%d@%s", filepath.Base(path), os.Getpid(), host)
 			}
 			signals := make(chan os.Signal, 8)
-			signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+			signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+			if !signal.Ignored(syscall.SIGHUP) { // by nohup, which COMMAND is to have too
+				signal.Notify(signals, syscall.SIGHUP)
+			}
 			defer signal.Stop(signals)
 			l, err := acquire(cmd.Context(), env, c, args[0], instance, wait)
 			if err != nil {

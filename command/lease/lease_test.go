@@ -54,6 +54,14 @@ func TestProcess(t *testing.T) {
 	_ = seqd.Wait()                // it was killed
 }
 
+// With nohup a hangup ends neither seqd nor the command.
+func TestNoHangup(t *testing.T) {
+	var asked testlog.Text
+	seqd := exec.Command("nohup", os.Args[0], "lease", "--addr", leasing(t, 0, &asked), "shop", "--", "sh", "-c", `kill -HUP $PPID; kill -HUP $$; echo still`)
+	seqd.Env = append(os.Environ(), beSeqd+"=1")
+	must.Equal(t, string(must.Get(seqd.Output())(t)), "still\n")
+}
+
 // line runs seqd lease with a service, and returns its exit code, output and messages.
 func line(ctx context.Context, url string, errs *testlog.Text, args ...string) (code int, out string) {
 	var b strings.Builder

@@ -178,12 +178,12 @@ func (r *running) until(add time.Duration, text string) {
 // A command gets what it needs to know once its lease begins, and signals. Its lease is renewed, and
 // released with the time of its end.
 func TestRun(t *testing.T) {
-	r := runScript(t, `trap 'exit 7' HUP; echo $A $WORKER_ID $WORKER_POOL $WORKER_AFTER $WORKER_UNTIL; while :; do sleep 0.01; done`)
+	r := runScript(t, `trap 'exit 7' TERM; echo $A $WORKER_ID $WORKER_POOL $WORKER_AFTER $WORKER_UNTIL; while :; do sleep 0.01; done`)
 	r.until(61*time.Second, "b 7 shop 2026-11-30T12:01:00.000Z 2026-11-30T14:00:00.000Z\n")
 	r.ms.Add(30 * time.Minute.Milliseconds())
 	await.True(t, "the renewal", func() bool { return r.last() == "POST /workers/shop/x" })
 	r.stop() // ends nothing
-	r.signals <- syscall.SIGHUP
+	r.signals <- syscall.SIGTERM
 	must.Is(t, <-r.ended, clitool.Exit(7))
 	must.Equal(t, r.last(), `DELETE /workers/shop/x {"last":"2026-11-30T12:31:01.000Z"}`)
 	must.Equal(t, r.errs.String(), "")
@@ -192,12 +192,12 @@ func TestRun(t *testing.T) {
 // A command may have used what the clock showed before it was set back: the next holder of the worker
 // ID begins above that.
 func TestRunSetBack(t *testing.T) {
-	r := runScript(t, `trap 'exit 0' HUP; echo up; while :; do sleep 0.01; done`)
+	r := runScript(t, `trap 'exit 0' TERM; echo up; while :; do sleep 0.01; done`)
 	r.until(61*time.Second, "up\n")
 	r.ms.Add(30 * time.Minute.Milliseconds())
 	await.True(t, "the renewal", func() bool { return r.last() == "POST /workers/shop/x" })
 	r.ms.Add(-20 * time.Minute.Milliseconds())
-	r.signals <- syscall.SIGHUP
+	r.signals <- syscall.SIGTERM
 	must.Do(t, <-r.ended)
 	must.Equal(t, r.last(), `DELETE /workers/shop/x {"last":"2026-11-30T12:31:01.000Z"}`)
 }
