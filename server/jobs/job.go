@@ -40,6 +40,8 @@ type job struct {
 	Format  string `json:"format"`
 	// Owner is the owner of who made the job; see [seqd.Caller].
 	Owner string `json:"owner,omitempty"`
+	// Nonce differs if a job that was removed is made again under its ID: see [job.once].
+	Nonce string `json:"nonce,omitempty"`
 	// Request is a hash of what the caller asked for.
 	Request string `json:"request,omitempty"`
 	// At, Created, Started, Ended and Updated are in ms since the Unix epoch, 0 for not yet. At is
@@ -114,8 +116,11 @@ func (j *job) act() action {
 // next owner of the job asks for the same chunk.
 func (j *job) next() int { return int(min(int64(j.Chunk), j.Count-j.Done)) }
 
-// once returns what identifies the next chunk of a job.
-func (j *job) once(id string) string { return "job/" + id + "/" + strconv.FormatInt(j.Chunks, 10) }
+// once returns what identifies the next chunk of a job. A ledger keeps the answers to a job that was
+// removed, so one that was made again under the same ID must not ask in the same words.
+func (j *job) once(id string) string {
+	return "job/" + id + "/" + j.Nonce + "/" + strconv.FormatInt(j.Chunks, 10)
+}
 
 // begun notes how the numbers are shown.
 func (j *job) begun(display string, ledger bool, now time.Time) {

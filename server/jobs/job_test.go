@@ -228,12 +228,12 @@ func TestStop(t *testing.T) {
 }
 
 func TestOnceIsThatOfTheChunk(t *testing.T) {
-	j := &job{Count: 250, Chunk: 100, Format: formatText, Display: "d", Ledger: true}
-	must.Equal(t, j.once("x"), "job/x/0", "once")
+	j := &job{Nonce: "n", Count: 250, Chunk: 100, Format: formatText, Display: "d", Ledger: true}
+	must.Equal(t, j.once("x"), "job/x/n/0", "once")
 	_, err := decode("x", j.encode())
 	must.Is(t, err, persist.ErrInvalid, "a job without a state")
 	j.issued(block{Runs: []run{{1, 100, 1}}}, time.Unix(1, 0))
 	j.issued(block{Runs: []run{{101, 100, 1}}}, time.Unix(1, 0))
-	must.Equal(t, j.once("x"), "job/x/2", "once")
+	must.Equal(t, j.once("x"), "job/x/n/2", "once")
 	must.Equal(t, j.next(), 50, "the last chunk")
 }

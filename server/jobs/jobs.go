@@ -113,7 +113,7 @@ func (s *Jobs) Create(ctx context.Context, n admin.NewJob) (made admin.Job, crea
 		return made, false, err
 	}
 	j := &job{
-		Name: n.Name, BizType: n.BizType, Key: n.Key, Count: n.Count, Format: n.Format, Owner: n.Owner, Request: request,
+		Name: n.Name, BizType: n.BizType, Key: n.Key, Count: n.Count, Format: n.Format, Owner: n.Owner, Nonce: random(6), Request: request,
 		At: max(n.At.UnixMilli(), now.UnixMilli()), Created: now.UnixMilli(), State: queued, Chunk: mostChunk,
 	}
 	doc, err := documentOf(id, j, s.opts.ResultTTL)
@@ -156,9 +156,14 @@ func idOf(n admin.NewJob) string {
 	if n.Once != "" {
 		return hashOf(n.Owner, n.Once)
 	}
-	var id [16]byte
-	_, _ = rand.Read(id[:]) // it never fails
-	return hex.EncodeToString(id[:])
+	return random(16)
+}
+
+// random returns so many random bytes in hex.
+func random(n int) string {
+	b := make([]byte, n)
+	_, _ = rand.Read(b) // it never fails
+	return hex.EncodeToString(b)
 }
 
 func hashOf(parts ...any) string {
