@@ -145,3 +145,35 @@ func TestWhoMayTouchAJob(t *testing.T) {
 		wantIn(t, answer, part)
 	}
 }
+
+// A job that is made again under an Idempotency-Key, after the first one was removed, has other
+// numbers: the ledger of a gapless biz type still knows what the first one asked for.
+func TestJobMadeAgain(t *testing.T) {
+	s := start(t, load(t, `{store: {driver: memory}, bizTypes: [{name: invoice, strategy: gapless}]}`))
+	s.await("/readyz", http.StatusOK)
+	var results [2]string
+	for i := range results {
+		made := s.job(`{"bizType":"invoice","count":3}`, "Idempotency-Key", "k")
+		results[i], _ = s.do(http.StatusOK, http.MethodGet, "/jobs/"+made.ID+"/result", "")
+		s.do(http.StatusNoContent, http.MethodDelete, "/jobs/"+made.ID, "")
+	}
+	must.Equal(t, results, [2]string{"1\n2\n3\n", "4\n5\n6\n"}, "the results")
+}
+
+// A template shows dates in the time zone of the biz type, so a change of that is one of how numbers
+// are shown, also if they never reset.
+func TestJobTimeZone(t *testing.T) {
+	s := start(t, load(t, `{store: {driver: memory}, bizTypes: [{name: plain}, {name: coupon, plugins: [{name: format, template: "{date:2006010215}-{seq}"}]}]}`))
+	s.await("/readyz", http.StatusOK)
+	s.job(`{"bizType":"plain","count":3}`)
+	made := s.job(`{"bizType":"coupon","count":3}`)
+	before, etag := s.do(http.StatusOK, http.MethodGet, "/jobs/"+made.ID+"/result", "")
+	answer, _ := s.do(http.StatusConflict, http.MethodPatch, "/biz-types/coupon", `{"timeZone":"Asia/Tokyo"}`)
+	wantIn(t, answer, made.ID, "force=true")
+	s.do(http.StatusOK, http.MethodPatch, "/biz-types/coupon?force=true", `{"timeZone":"Asia/Tokyo"}`)
+	s.do(http.StatusConflict, http.MethodGet, "/jobs/"+made.ID+"/result", "")
+	s.do(http.StatusOK, http.MethodPatch, "/biz-types/coupon", `{"timeZone":"UTC"}`)
+	after, tag := s.do(http.StatusOK, http.MethodGet, "/jobs/"+made.ID+"/result", "")
+	must.Equal(t, after+tag, before+etag, "the result, once the definition is as it was")
+	s.do(http.StatusOK, http.MethodPatch, "/biz-types/plain", `{"timeZone":"Asia/Tokyo"}`)
+}

@@ -102,7 +102,7 @@ func (b *builder) buildStored(doc persist.Document) (state state, rejected []seq
 	}
 	if err == nil {
 		made, err = b.following(name, state).build(made.BizType, said.Shape)
-		made.Display = display(made.Display, said.Definition)
+		made.Display = display(made.Display, made.BizType, said.Definition)
 	}
 	if made.Rejected != nil {
 		rejected = made.BizType.Rejected

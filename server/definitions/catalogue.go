@@ -203,7 +203,7 @@ func (c *Catalogue) buildConfigured(documents map[string]persist.Document) (list
 		if err != nil {
 			return nil, fmt.Errorf("biz type %s: %w", b.Name, err)
 		}
-		d.Display = display(d.Display, text)
+		d.Display = display(d.Display, b, text)
 		if claim, ok := d.Claim.(claim); ok && c.unreached != nil {
 			c.claims = append(c.claims, claim)
 		}

@@ -48,12 +48,13 @@ func displayOf(b seqd.BizType, said stored) string {
 		return ""
 	}
 	shape, _ := Shape(b, said.Shape)
-	return display(shape, said.Definition)
+	return display(shape, b, said.Definition)
 }
 
 // display is displayOf for a shape, which may leave open which of its ways a plugin goes on with. So
-// the settings of the plugins that change how numbers are shown belong to it.
-func display(shape string, definition []byte) string {
+// the settings of the plugins that change how numbers are shown belong to it, and the time zone, in
+// which these show dates: a shape has that only if numbers reset.
+func display(shape string, b seqd.BizType, definition []byte) string {
 	if shape == "" {
 		return ""
 	}
@@ -66,6 +67,7 @@ func display(shape string, definition []byte) string {
 		_ = json.Unmarshal(keyOf(binding, "name"), &name)
 		if factory, err := plugin.Lookup(name); err == nil && factory.Shape != nil {
 			_, _ = hash.Write(canonical(binding))
+			_, _ = io.WriteString(hash, seqd.TraitsOf(b.Settings).Calendar.Zone.String())
 		}
 	}
 	return hex.EncodeToString(hash.Sum(nil)[:8])
