@@ -131,6 +131,21 @@ func TestResultIsWhatWasWritten(t *testing.T) {
 	}
 }
 
+// A byte far from what was read before is found at once if lines have one length.
+func TestRangeShowsOnePart(t *testing.T) {
+	const count = 1_000_000
+	j := &job{Count: count, Done: count, Format: formatText, Tail: []block{{Length: 8, Bytes: 8 * count, Runs: []run{{1_000_000, count, 1}}}}}
+	parts := 0
+	r := newResult(t.Context(), "x", j, func(context.Context, *seqd.Call) error { parts++; return nil }, nil)
+	for _, at := range []int64{0, 8 * 999_999} {
+		must.Do(t, must.Err(r.Seek(at, io.SeekStart)))
+		got := make([]byte, 8)
+		must.Do(t, must.Err(io.ReadFull(r, got)))
+		must.Equal(t, string(got), fmt.Sprintf("%d\n", 1_000_000+at/8), "a line")
+	}
+	must.Equal(t, parts, 2, "parts that were shown")
+}
+
 func TestPages(t *testing.T) {
 	// Runs that never merge fill pages; those that do need none.
 	j := &job{Count: 1 << 40, Chunk: mostChunk, Format: formatText, Display: "d"}

@@ -243,11 +243,11 @@ func (r *result) load(n int) error {
 // part makes text the part of a block, which begins at a place, in which the offset is.
 func (r *result) part(b *block, at int64) error {
 	count, i := b.count(), int64(0)
-	if b.Length > 0 {
+	switch {
+	case b.Length > 0:
 		i = (r.off - at) / b.Length
 		at += i * b.Length
-	}
-	if r.in == b && r.off >= r.inAt {
+	case r.in == b && r.off >= r.inAt:
 		i, at = r.inNext, r.inAt
 	}
 	for i < count {
