@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/must"
@@ -176,4 +177,19 @@ func TestJobTimeZone(t *testing.T) {
 	after, tag := s.do(http.StatusOK, http.MethodGet, "/jobs/"+made.ID+"/result", "")
 	must.Equal(t, after+tag, before+etag, "the result, once the definition is as it was")
 	s.do(http.StatusOK, http.MethodPatch, "/biz-types/plain", `{"timeZone":"Asia/Tokyo"}`)
+}
+
+// The result of a job that was cancelled before it began is empty, and so has no parts.
+func TestEmptyResult(t *testing.T) {
+	s := start(t, load(t, `{store: {driver: memory}, bizTypes: [{name: coupon}]}`))
+	s.await("/readyz", http.StatusOK)
+	text, _ := s.do(http.StatusAccepted, http.MethodPost, "/jobs", fmt.Sprintf(`{"bizType":"coupon","count":3,"at":%q}`, time.Now().Add(time.Hour).UTC().Format(time.RFC3339)))
+	var made admin.Job
+	must.Do(t, json.Unmarshal([]byte(text), &made))
+	s.do(http.StatusNoContent, http.MethodDelete, "/jobs/"+made.ID, "")
+	for _, part := range []string{"bytes=0-", "bytes=-5", "bytes=0-0"} {
+		text, _ := s.do(http.StatusOK, http.MethodGet, "/jobs/"+made.ID+"/result?partial=true", "", "Range", part)
+		must.Equal(t, text, "", "the result")
+	}
+	s.do(http.StatusBadRequest, http.MethodGet, "/jobs/"+made.ID+"/result?partial=true", "", "Range", "bytes=5-")
 }

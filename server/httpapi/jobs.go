@@ -234,7 +234,9 @@ func checkRange(header http.Header, result io.Seeker) error {
 	}
 	size, err := result.Seek(0, io.SeekEnd)
 	switch {
-	case err != nil || from < max(1, size):
+	case size == 0 && from == 0: // there is no part of nothing
+		header.Del("Range")
+	case err != nil || from < size:
 	case len(header["If-Range"]) > 0: // it may be another result by now
 		header.Del("Range")
 	default:
