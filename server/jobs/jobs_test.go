@@ -98,7 +98,8 @@ type cluster struct {
 	*testing.T
 	store *memory.Store
 	*counter
-	first *node
+	first  *node
+	atOnce int // of the next node
 }
 
 // node is a node, which can be killed.
@@ -140,7 +141,7 @@ func (w way) Delete(ctx context.Context, kind, key string, revision int64) error
 }
 
 func newCluster(t *testing.T, ledger bool) *cluster {
-	c := &cluster{T: t, store: memory.New(time.Now), counter: &counter{next: 1, ledger: ledger, display: "d", given: map[string]seqd.Run{}, most: 1000}}
+	c := &cluster{T: t, store: memory.New(time.Now), counter: &counter{next: 1, ledger: ledger, display: "d", given: map[string]seqd.Run{}, most: 1000}, atOnce: 2}
 	c.first = c.node("first")
 	time.Sleep(2 * terms.Life) // until it may take anything
 	return c
@@ -153,7 +154,7 @@ func (c *cluster) node(name string) *node {
 	t := terms.New(terms.Options{Documents: docs, Shared: true, Node: name, Now: time.Now, Log: log})
 	n.Jobs = New(Options{
 		Documents: docs, Terms: t, Issuer: c.counter, Now: time.Now, Draining: n.draining.Load, Log: log,
-		AtOnce: 2, Most: 10, ResultTTL: time.Hour,
+		AtOnce: c.atOnce, Most: 10, ResultTTL: time.Hour,
 	})
 	ctx, cancel := context.WithCancel(c.Context())
 	n.kill = func() { n.cut.Store(true); cancel() }
@@ -437,4 +438,26 @@ func TestChangedDisplay(t *testing.T) {
 		job := c.await(c.first, id, failed)
 		must.Equal(t, job.Error.Code, string(seqd.CodeConflict), "why the job failed")
 	})
+}
+
+// A job that is to end does not wait for a permit: it may be that no node gives any.
+func TestCancelledWithoutPermit(t *testing.T) {
+	for _, ledger := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCluster(t, ledger)
+			c.atOnce = 0
+			other := c.node("other")
+			c.mu.Lock()
+			c.refuse = func(*seqd.Call) error { time.Sleep(time.Second); return nil }
+			c.mu.Unlock()
+			id := c.create(1_000_000)
+			c.await(c.first, id, running)
+			c.first.kill()
+			time.Sleep(time.Minute)
+			must.Equal(t, must.Get(other.Get(t.Context(), id))(t).State, running, "state")
+			must.Do(t, other.Remove(t.Context(), id, func(admin.Job) error { return nil }))
+			job := c.await(other, id, cancelled)
+			must.Equal(t, int64(len(c.numbers(other, id, true))), job.Done, "numbers until then")
+		})
+	}
 }

@@ -63,7 +63,7 @@ func (s *Jobs) round(all context.Context) error {
 	if sabotage.Off(sabotage.JobOrder) {
 		slices.Reverse(docs)
 	}
-	free := s.opts.AtOnce > 0 && !s.opts.Draining()
+	free := s.opts.AtOnce > 0
 	for _, doc := range docs {
 		j, owner, failed := jobIn(doc)
 		switch {
@@ -73,9 +73,10 @@ func (s *Jobs) round(all context.Context) error {
 			if s.opts.Terms.Leading() {
 				err = errors.Join(err, s.delete(ctx, doc))
 			}
-		case free:
-			var failed error
-			free, failed = s.begin(ctx, all, doc.Key, owner)
+		case s.opts.Draining():
+		case free || j.Cancel:
+			more, failed := s.begin(ctx, all, doc.Key, owner, j.Cancel)
+			free = free && more
 			err = errors.Join(err, failed)
 		}
 	}
@@ -83,8 +84,9 @@ func (s *Jobs) round(all context.Context) error {
 }
 
 // begin begins a job if nobody runs it, which ends with all. more is false if no further job may
-// begin (J4).
-func (s *Jobs) begin(ctx, all context.Context, id string, owner terms.Owner) (more bool, err error) {
+// begin (J4). One that only has to end needs no permit: all may be held for long, or no node may
+// give any.
+func (s *Jobs) begin(ctx, all context.Context, id string, owner terms.Owner, ends bool) (more bool, err error) {
 	s.mu.Lock()
 	here := s.here[id]
 	s.mu.Unlock()
@@ -96,7 +98,14 @@ func (s *Jobs) begin(ctx, all context.Context, id string, owner terms.Owner) (mo
 			return err == nil, err
 		}
 	}
-	permit, err := s.opts.Terms.Acquire(ctx, permitKind, permitKey, id, s.opts.AtOnce)
+	_, working, ok := s.opts.Terms.Session()
+	if !ok {
+		return false, nil
+	}
+	var permit *terms.Permit
+	if !ends {
+		permit, err = s.opts.Terms.Acquire(ctx, permitKind, permitKey, id, s.opts.AtOnce)
+	}
 	if errors.Is(err, terms.ErrNoPermit) || errors.Is(err, terms.ErrNoSession) {
 		return false, nil
 	}
@@ -106,7 +115,6 @@ func (s *Jobs) begin(ctx, all context.Context, id string, owner terms.Owner) (mo
 	s.mu.Lock()
 	s.here[id] = true
 	s.mu.Unlock()
-	_, working, _ := s.opts.Terms.Session()
 	run, cancel := context.WithCancel(all)
 	s.running.Go(func() {
 		defer cancel()
@@ -120,12 +128,14 @@ func (s *Jobs) begin(ctx, all context.Context, id string, owner terms.Owner) (mo
 	return true, nil
 }
 
-// leave gives the permit of a job back.
+// leave gives the permit of a job back, if it has one.
 func (s *Jobs) leave(id string, permit *terms.Permit) {
 	ctx, cancel := context.WithTimeout(context.Background(), storePatience)
 	defer cancel()
-	if err := permit.Free(ctx); err != nil { // it ends with the session
-		s.opts.Log.Debug("the permit of a job cannot be given back", "job", id, "error", err)
+	if permit != nil {
+		if err := permit.Free(ctx); err != nil { // it ends with the session
+			s.opts.Log.Debug("the permit of a job cannot be given back", "job", id, "error", err)
+		}
 	}
 	s.mu.Lock()
 	delete(s.here, id)
