@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"net/url"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/sabotage"
@@ -154,10 +156,17 @@ func (is *Issuer) Show(ctx context.Context, call *seqd.Call) error {
 	return nil
 }
 
-// checkDisplay returns why numbers that are shown in one way cannot be.
+// checkDisplay returns why numbers that are shown in one way cannot be. The error says when to ask
+// again if it is only this node that cannot, or does not know.
 func (i *instance) checkDisplay(display string) error {
-	if display == i.display || sabotage.Off(sabotage.JobPinned) {
+	switch {
+	case display == i.display, sabotage.Off(sabotage.JobPinned):
 		return nil
+	case i.display == "":
+		return &seqd.Error{
+			Code: seqd.CodeConflict, RetryAfter: 5 * time.Second,
+			Detail: fmt.Sprintf("this node cannot say how %s shows its numbers, which is tried again every few seconds; its log says more", i.name),
+		}
 	}
 	return seqd.Errorf(seqd.CodeConflict, "the definition of %s was changed: it does not show numbers any more as it did", i.name)
 }

@@ -2,8 +2,10 @@ package server_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -192,4 +194,46 @@ func TestEmptyResult(t *testing.T) {
 		must.Equal(t, text, "", "the result")
 	}
 	s.do(http.StatusBadRequest, http.MethodGet, "/jobs/"+made.ID+"/result?partial=true", "", "Range", "bytes=5-")
+}
+
+// A job whose node lost the key file of its biz type waits for it.
+func TestJobWaitsForAKey(t *testing.T) {
+	dir := t.TempDir()
+	key := filepath.Join(dir, "key")
+	text := fmt.Sprintf(`{store: {bolt: {path: %s}}, bizTypes: [{name: coupon, plugins: [{name: obfuscate, digits: 9, keyFile: %s}, {name: rate-limit, rate: 2000, burst: 1000, per: number}]}]}`,
+		filepath.Join(dir, "seqd.db"), key)
+	s := start(t, load(t, text))
+	s.await("/readyz", http.StatusOK)
+	made := s.job(`{"bizType":"coupon","count":3}`)
+	before, _ := s.do(http.StatusOK, http.MethodGet, "/jobs/"+made.ID+"/result", "")
+	var running admin.Job
+	answer, _ := s.do(http.StatusAccepted, http.MethodPost, "/jobs", `{"bizType":"coupon","count":5000}`)
+	must.Do(t, json.Unmarshal([]byte(answer), &running))
+	await.Eventually(t, "the job has begun", func() error {
+		if answer, _ := s.do(http.StatusOK, http.MethodGet, "/jobs/"+running.ID, ""); !strings.Contains(answer, `"startedAt"`) || strings.Contains(answer, `"done":0`) {
+			return errors.New(answer)
+		}
+		return nil
+	})
+	must.Do(t, s.stop())
+	must.Do(t, os.Rename(key, key+".away"))
+	s = start(t, load(t, text))
+	await.Eventually(t, "the result cannot be shown", func() error {
+		if status, body := s.get("/jobs/" + made.ID + "/result"); status != http.StatusConflict || !strings.Contains(body, "tried again") {
+			return fmt.Errorf("%d: %s", status, body)
+		}
+		return nil
+	})
+	time.Sleep(3 * time.Second) // it is looked for every 2
+	answer, _ = s.do(http.StatusOK, http.MethodGet, "/jobs/"+running.ID, "")
+	wantIn(t, answer, `"state":"running"`)
+	must.Do(t, os.Rename(key+".away", key))
+	await.Eventually(t, "the job is done", func() error {
+		if answer, _ := s.do(http.StatusOK, http.MethodGet, "/jobs/"+running.ID, ""); !strings.Contains(answer, `"state":"done"`) {
+			return errors.New(answer)
+		}
+		return nil
+	})
+	after, _ := s.do(http.StatusOK, http.MethodGet, "/jobs/"+made.ID+"/result", "")
+	must.Equal(t, after, before, "the result")
 }

@@ -240,7 +240,7 @@ func (unusable) Reshaped() bool { return false }
 // Init returns a conflict. [Catalogue.Mend] finds out whether it has passed.
 func (u unusable) Init(context.Context, bool) error {
 	return &seqd.Error{
-		Code:   seqd.CodeConflict,
+		Code: seqd.CodeConflict, RetryAfter: mendPause,
 		Detail: "the plugins of this biz type cannot be used here, which is tried again every few seconds; the log of the service says more", Err: u.err,
 	}
 }

@@ -162,16 +162,20 @@ func (j *job) refused(err *seqd.Error) (wait time.Duration) {
 	case err.Code == seqd.CodeInvalidCount && j.Chunk > 1 && j.next() > 1:
 		j.Chunk = (j.next() + 1) / 2
 		return 0
-	case err.Code == seqd.CodeConflict && j.Done == 0 && j.Display != j.Refused && !j.Cancel:
+	case err.Code == seqd.CodeConflict && !isOfNode(err) && j.Done == 0 && j.Display != j.Refused && !j.Cancel:
 		// The biz type may have been changed since the job found out how its numbers are shown.
 		j.Refused, j.Display = j.Display, ""
 		return time.Second
-	case m.Status == 429, m.Status == 503, m.Status == 507, err.Code == seqd.CodeStoreFailedOver:
+	case m.Status == 429, m.Status == 503, m.Status == 507, err.Code == seqd.CodeStoreFailedOver, isOfNode(err):
 		return min(max(err.RetryAfter, 100*time.Millisecond), 10*time.Second)
 	}
 	j.fail(err)
 	return 0
 }
+
+// isOfNode reports whether it is this node that cannot use the biz type, such as because it has no
+// key file. Another one may.
+func isOfNode(err *seqd.Error) bool { return err.Code == seqd.CodeConflict && err.RetryAfter > 0 }
 
 // fail says that the job cannot go on. [job.end] ends it.
 func (j *job) fail(err *seqd.Error) {

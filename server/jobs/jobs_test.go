@@ -461,3 +461,38 @@ func TestCancelledWithoutPermit(t *testing.T) {
 		})
 	}
 }
+
+// A node that cannot use the biz type leaves the job to one that can.
+func TestNodeThatCannot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, false)
+		c.mu.Lock()
+		c.refuse = func(*seqd.Call) error { time.Sleep(time.Second); return nil }
+		c.mu.Unlock()
+		id := c.create(20_000)
+		c.await(c.first, id, running)
+		c.mu.Lock()
+		c.refuse = func(*seqd.Call) error { return &seqd.Error{Code: seqd.CodeConflict, RetryAfter: time.Second} }
+		c.mu.Unlock()
+		time.Sleep(time.Minute)
+		must.Equal(t, must.Get(c.first.Get(t.Context(), id))(t).State, running, "state")
+		other := c.node("other")
+		time.Sleep(2 * terms.Life)
+		c.mu.Lock()
+		c.refuse = func(call *seqd.Call) error {
+			if !other.owns(id) {
+				return &seqd.Error{Code: seqd.CodeConflict, RetryAfter: time.Second}
+			}
+			return nil
+		}
+		c.mu.Unlock()
+		c.await(other, id, done)
+	})
+}
+
+// owns reports whether a job is at a node.
+func (n *node) owns(id string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.here[id]
+}

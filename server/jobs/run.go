@@ -176,7 +176,7 @@ func (s *Jobs) drive(ctx context.Context, id string, w *terms.Work, last *block)
 			return false, false, s.write(ctx, w.Release, j, due)
 		}
 		pages, over := len(j.Pages), j.ended()
-		full, wait := s.step(ctx, id, j, last)
+		full, wait, elsewhere := s.step(ctx, id, j, last)
 		if full != nil {
 			if err := s.opts.Documents.Keep(ctx, pagesOf(id, pages, full)); err != nil {
 				return false, false, err
@@ -202,6 +202,9 @@ func (s *Jobs) drive(ctx context.Context, id string, w *terms.Work, last *block)
 		if j.ended() {
 			return true, false, nil
 		}
+		if elsewhere {
+			return false, false, s.write(ctx, w.Release, j, due)
+		}
 		sleep(ctx, wait)
 	}
 }
@@ -213,8 +216,9 @@ func (s *Jobs) write(ctx context.Context, write func(context.Context, json.RawMe
 	return write(ctx, j.encode(), due)
 }
 
-// step does what comes next for a job. last is the block that it has issued.
-func (s *Jobs) step(ctx context.Context, id string, j *job, last *block) (full []pageBody, wait time.Duration) {
+// step does what comes next for a job. last is the block that it has issued. elsewhere is true if
+// another node may be able to go on, and this one is not now.
+func (s *Jobs) step(ctx context.Context, id string, j *job, last *block) (full []pageBody, wait time.Duration, elsewhere bool) {
 	now := s.opts.Now()
 	ctx, cancel := context.WithTimeout(ctx, chunkPatience)
 	defer cancel()
@@ -231,7 +235,7 @@ func (s *Jobs) step(ctx context.Context, id string, j *job, last *block) (full [
 		}
 	case issue:
 		if last.Runs != nil {
-			return j.issued(*last, now), 0
+			return j.issued(*last, now), 0, false
 		}
 		call := &seqd.Call{
 			BizType: j.BizType, Count: j.next(), Key: j.Key, Once: j.once(id), AnswerKept: true, Made: now.Truncate(time.Second), Display: j.Display,
@@ -246,9 +250,10 @@ func (s *Jobs) step(ctx context.Context, id string, j *job, last *block) (full [
 	case nothing:
 	}
 	if err != nil {
-		wait = j.refused(seqd.AsError(err))
+		e := seqd.AsError(err)
+		wait, elsewhere = j.refused(e), isOfNode(e)
 	}
-	return full, wait
+	return full, wait, elsewhere
 }
 
 func sleep(ctx context.Context, d time.Duration) {
