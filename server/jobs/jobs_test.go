@@ -106,6 +106,7 @@ type cluster struct {
 type node struct {
 	*Jobs
 	cut      atomic.Bool // the store does not answer
+	permits  atomic.Bool // no permit can be changed
 	loses    atomic.Int64
 	kill     func()
 	draining atomic.Bool
@@ -133,6 +134,9 @@ func (w way) Create(ctx context.Context, d persist.Document) error {
 }
 
 func (w way) Update(ctx context.Context, d persist.Document) error {
+	if d.Kind == permitKind && w.n.permits.Load() {
+		return persist.ErrUnavailable
+	}
 	return w.do(func() error { return w.Documents.Update(ctx, d) })
 }
 
@@ -437,6 +441,29 @@ func TestChangedDisplay(t *testing.T) {
 		id = c.create(50_000)
 		job := c.await(c.first, id, failed)
 		must.Equal(t, job.Error.Code, string(seqd.CodeConflict), "why the job failed")
+	})
+}
+
+// A permit that cannot be given back at once is given back later: otherwise the node would hold it for
+// as long as it runs.
+func TestPermitIsGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, false)
+		c.atOnce = 1
+		c.first.kill()
+		node := c.node("other")
+		time.Sleep(3 * terms.Life)
+		c.first = node
+		c.mu.Lock()
+		c.refuse = func(*seqd.Call) error { time.Sleep(time.Second); return nil }
+		c.mu.Unlock()
+		id := c.create(2000)
+		c.await(node, id, running)
+		node.permits.Store(true)
+		c.await(node, id, done)
+		time.Sleep(time.Minute)
+		node.permits.Store(false)
+		c.await(node, c.create(1000), done)
 	})
 }
 

@@ -120,7 +120,7 @@ func (s *Jobs) begin(ctx, all context.Context, id string, owner terms.Owner, end
 		defer cancel()
 		defer context.AfterFunc(working, cancel)()
 		ended := s.work(run, id)
-		s.leave(id, permit)
+		s.leave(all, id, permit)
 		if ended { // otherwise the next round is soon enough
 			s.look()
 		}
@@ -128,14 +128,18 @@ func (s *Jobs) begin(ctx, all context.Context, id string, owner terms.Owner, end
 	return true, nil
 }
 
-// leave gives the permit of a job back, if it has one.
-func (s *Jobs) leave(id string, permit *terms.Permit) {
-	ctx, cancel := context.WithTimeout(context.Background(), storePatience)
-	defer cancel()
-	if permit != nil {
-		if err := permit.Free(ctx); err != nil { // it ends with the session
-			s.opts.Log.Debug("the permit of a job cannot be given back", "job", id, "error", err)
+// leave gives the permit of a job back, if it has one. It tries that until all ends: the permit would
+// be held for as long as the session lives.
+func (s *Jobs) leave(all context.Context, id string, permit *terms.Permit) {
+	for permit != nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(all), storePatience)
+		err := permit.Free(ctx)
+		cancel()
+		if err == nil || all.Err() != nil {
+			break
 		}
+		s.opts.Log.Debug("the permit of a job cannot be given back", "job", id, "error", err)
+		sleep(all, pause)
 	}
 	s.mu.Lock()
 	delete(s.here, id)

@@ -65,8 +65,12 @@ func (t *Terms) StandBy(ctx context.Context, kind, key, name string, most int) (
 	}
 }
 
-// Free gives the permit back. After an error it may be free or not, and Free can be called again.
+// Free gives the permit back. It returns nil too if the session that held it is over: then others
+// free it. After an error it may be free or not, and Free must be called again.
 func (p *Permit) Free(ctx context.Context) error {
+	if key, _, _ := p.terms.Session(); key != p.session {
+		return nil
+	}
 	err := p.change(ctx, func(before Permits) (Permits, error) {
 		next, held := before.free(p.session, p.name)
 		if !held {

@@ -336,7 +336,7 @@ func TestPermitsOfNodes(t *testing.T) {
 		must.Equal(t, acquire(n[0], "x", nil).Slot, 1)
 		n[1].cut.Store(false)
 		c.sleep(2 * time.Second)
-		must.Is(t, second.Free(t.Context()), ErrNoSession)
+		must.Do(t, second.Free(t.Context())) // another node has
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
 		must.Is(t, must.Err(n[1].StandBy(ctx, "permit", "p", "x", 2)), context.DeadlineExceeded)
