@@ -124,7 +124,7 @@ public final class Use {
     check(api.getStats("java").getIssued() == 1, api.getStats("java"));
     check(new ServiceApi(ADMIN).readiness(null).getStatus() == Readiness.StatusEnum.READY, "not ready");
     check(new ServiceApi(ADMIN).listNodes().getNodes().get(0).getSelf(), "another node");
-    api.deleteBizType("java", null, null);
+    api.deleteBizType("java", null, null, null);
     Issued later = Issued.fromJson("{\"bizType\": \"java\", \"id\": \"1\", \"field\": \"of a later version\"}");
     check(later.getId().equals("1"), later);
   }

@@ -37,9 +37,10 @@ var definitionKinds = []kind{
 	{name: "disabled", weight: 3, holds: "definition", targets: changeful, least: blink, most: some, after: 45 * time.Second,
 		begin: func(w *World, f *fault) { w.insist(f, f.planned.target, http.MethodPost, "/disable", "") },
 		end:   func(w *World, f *fault) { w.insist(f, f.planned.target, http.MethodPost, "/enable", "") }},
-	// while a biz type is deleted and created again, a node may have either of the two
+	// while a biz type is deleted and created again, a node may have either of the two; by force,
+	// because there may be results of jobs
 	{name: "deleted", weight: 3, holds: "definition", targets: changeful, least: blink, most: some, after: time.Minute, marks: record.Fault{Unordered: itsTarget},
-		begin: func(w *World, f *fault) { w.insist(f, f.planned.target, http.MethodDelete, "", "") },
+		begin: func(w *World, f *fault) { w.insist(f, f.planned.target, http.MethodDelete, "?force=true", "") },
 		end:   func(w *World, f *fault) { define(w, f); time.Sleep(allKnow) }},
 	// of biz types of which nobody takes ranges: those have no increment
 	{name: "increment-forced", weight: 3, holds: "definition", targets: []string{"audit", "limited"}, ways: spaces, least: short, most: long, after: time.Minute, marks: record.Fault{Unordered: itsTarget},
