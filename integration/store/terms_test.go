@@ -8,42 +8,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/testing/await"
-	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
-	"github.com/seqd/seqd/persist/mongo"
 	"github.com/seqd/seqd/server/terms"
 )
 
 // Two nodes agree on who leads and who does a work, on every store that nodes share.
 
-func TestTermsOnPostgres(t *testing.T) {
-	longtest.Only(t)
-	t.Parallel()
-	server := testenv.StartPostgres(t)
-	emptyPostgres(server)
-	agree(t, openPostgres(t, server.URL(), nil), openPostgres(t, server.URL(), nil))
-}
-
-func TestTermsOnMySQL(t *testing.T) {
-	longtest.Only(t)
-	t.Parallel()
-	o := newMySQL(t, testenv.StartMySQL(t))
-	agree(t, openMySQL(t, o), openMySQL(t, o))
-}
-
-func TestTermsOnMongo(t *testing.T) {
-	longtest.Only(t)
-	t.Parallel()
-	server := testenv.StartMongo(t)
-	database := "seqd_" + testenv.Unique()
-	node := func() persist.Store {
-		return open(t, server.URI(), func(o *mongo.Options) { o.Database = database })
-	}
-	agree(t, node(), node())
-}
+func TestTermsOnPostgres(t *testing.T) { twoOnPostgres(t, agree) }
+func TestTermsOnMySQL(t *testing.T)    { twoOnMySQL(t, agree) }
+func TestTermsOnMongo(t *testing.T)    { twoOnMongo(t, agree) }
 
 func agree(t *testing.T, one, two persist.Store) {
 	t.Helper()

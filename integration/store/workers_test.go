@@ -10,44 +10,20 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
-	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/bolt"
 	"github.com/seqd/seqd/persist/memory"
-	"github.com/seqd/seqd/persist/mongo"
 	"github.com/seqd/seqd/server/admin"
 	"github.com/seqd/seqd/server/workers"
 )
 
 // Programs lease worker IDs on every store, at two nodes if it is shared.
 
-func TestWorkersOnPostgres(t *testing.T) {
-	longtest.Only(t)
-	t.Parallel()
-	server := testenv.StartPostgres(t)
-	emptyPostgres(server)
-	leasesWorkers(t, openPostgres(t, server.URL(), nil), openPostgres(t, server.URL(), nil))
-}
-
-func TestWorkersOnMySQL(t *testing.T) {
-	longtest.Only(t)
-	t.Parallel()
-	o := newMySQL(t, testenv.StartMySQL(t))
-	leasesWorkers(t, openMySQL(t, o), openMySQL(t, o))
-}
-
-func TestWorkersOnMongo(t *testing.T) {
-	longtest.Only(t)
-	t.Parallel()
-	server := testenv.StartMongo(t)
-	database := "seqd_" + testenv.Unique()
-	node := func() persist.Store {
-		return open(t, server.URI(), func(o *mongo.Options) { o.Database = database })
-	}
-	leasesWorkers(t, node(), node())
-}
+func TestWorkersOnPostgres(t *testing.T) { twoOnPostgres(t, leasesWorkers) }
+func TestWorkersOnMySQL(t *testing.T)    { twoOnMySQL(t, leasesWorkers) }
+func TestWorkersOnMongo(t *testing.T)    { twoOnMongo(t, leasesWorkers) }
 
 func TestWorkersOnBolt(t *testing.T) {
 	longtest.Only(t)
