@@ -3,6 +3,7 @@ package remote
 import (
 	"bufio"
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -70,39 +71,25 @@ func listJobs(env *clitool.Env) *cobra.Command {
 		Long: "List jobs: your own, or all with the scope read.", Example: "  seqd jobs list --biz-type coupon",
 		Args: clitool.Operands(), ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: withAdmin(env, func(cmd *cobra.Command, a *admin.Admin, _ []string) error {
-			var jobs []admin.Job
-			for p := (admin.Page{Limit: pageSize}); ; {
-				page, next, err := a.Jobs(cmd.Context(), bizType, p)
-				if err != nil {
-					return err
-				}
-				if jobs = append(jobs, page...); next <= p.After {
-					break
-				}
-				p.After = next
-			}
-			return env.Show(struct {
-				Jobs []admin.Job `json:"jobs"`
-			}{append([]admin.Job{}, jobs...)}, func(w io.Writer) error { return printJobs(w, jobs...) })
+			l := list[admin.Job]{env: env, field: "jobs", titles: jobTitles, row: jobRow}
+			return l.run(cmd.Context(), func(ctx context.Context, p admin.Page) ([]admin.Job, string, error) { return a.Jobs(ctx, bizType, p) })
 		}),
 	}
 	cmd.Flags().StringVar(&bizType, "biz-type", "", "only jobs of this `BIZTYPE`")
 	return cmd
 }
 
-func printJobs(w io.Writer, jobs ...admin.Job) error {
-	rows := [][]string{{"ID", "NAME", "BIZ TYPE", "STATE", "DONE", "COUNT", "LEFT", "FORMAT", "AT", "EXPIRES"}}
-	for _, j := range jobs {
-		state, left := j.State, "-"
-		if j.Error != nil {
-			state += " (" + string(j.Error.Code) + ")"
-		}
-		if j.SecondsLeft != nil {
-			left = (time.Duration(*j.SecondsLeft) * time.Second).String()
-		}
-		rows = append(rows, []string{j.ID, dash(j.Name), j.BizType, state, fmt.Sprint(j.Done), fmt.Sprint(j.Count), left, j.Format, brief(j.At, "-"), brief(j.ExpiresAt, "-")})
+var jobTitles = []string{"ID", "NAME", "BIZ TYPE", "STATE", "DONE", "COUNT", "LEFT", "FORMAT", "AT", "EXPIRES"}
+
+func jobRow(j admin.Job) []string {
+	state, left := j.State, "-"
+	if j.Error != nil {
+		state += " (" + string(j.Error.Code) + ")"
 	}
-	return table(w, rows)
+	if j.SecondsLeft != nil {
+		left = (time.Duration(*j.SecondsLeft) * time.Second).String()
+	}
+	return []string{j.ID, dash(j.Name), j.BizType, state, fmt.Sprint(j.Done), fmt.Sprint(j.Count), left, j.Format, brief(j.At, "-"), brief(j.ExpiresAt, "-")}
 }
 
 func getJob(env *clitool.Env) *cobra.Command {
@@ -116,7 +103,7 @@ func getJob(env *clitool.Env) *cobra.Command {
 				return err
 			}
 			return env.Show(j, func(w io.Writer) error {
-				if err := printJobs(w, j); err != nil || j.Error == nil {
+				if err := table(w, [][]string{jobTitles, jobRow(j)}); err != nil || j.Error == nil {
 					return err
 				}
 				_, err := fmt.Fprintln(w, clitool.Escape(j.Error.Detail))
