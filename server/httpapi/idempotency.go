@@ -37,13 +37,11 @@ func (k *keyed) once(c *gin.Context, keys []string, issuer *issuer.Issuer, call 
 
 func (k *keyed) tryOnce(c *gin.Context, keys []string, issuer *issuer.Issuer, call *seqd.Call) (replayed string, err error) {
 	call.Limit, call.Replayed = seqd.Limit{}, false // call is reused, and this belongs to its previous request
-	switch {
-	case c.Request.Method != http.MethodPost:
+	if c.Request.Method != http.MethodPost {
 		return "", seqd.Errorf(seqd.CodeInvalidRequest, "Idempotency-Key is for POST; %s always issues new numbers", c.Request.Method)
-	case len(keys) > 1:
-		return "", seqd.Errorf(seqd.CodeInvalidRequest, "Idempotency-Key is given %d times", len(keys))
-	case !validKey(keys[0]):
-		return "", seqd.Errorf(seqd.CodeInvalidRequest, "Idempotency-Key is not 1 to %d visible ASCII characters", longestKey)
+	}
+	if err := checkKeys(keys); err != nil {
+		return "", err
 	}
 	if err := seqd.CheckName(call.BizType); err != nil {
 		return "", err
@@ -91,6 +89,17 @@ func (k *keyed) count(replayed bool, err error) {
 	default:
 		k.issued.Add(1)
 	}
+}
+
+// checkKeys returns an error unless the values of a header Idempotency-Key that is there are one key.
+func checkKeys(keys []string) error {
+	switch {
+	case len(keys) > 1:
+		return seqd.Errorf(seqd.CodeInvalidRequest, "Idempotency-Key is given %d times", len(keys))
+	case !validKey(keys[0]):
+		return seqd.Errorf(seqd.CodeInvalidRequest, "Idempotency-Key is not 1 to %d visible ASCII characters", longestKey)
+	}
+	return nil
 }
 
 // validKey reports whether a key is 1 to 255 visible ASCII characters.

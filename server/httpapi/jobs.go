@@ -56,12 +56,10 @@ func (j jobs) create(c *gin.Context, all admin.Jobs) error {
 	if err := checkKeyHeader(c.Request.Header); err != nil {
 		return err
 	}
-	switch keys := c.Request.Header["Idempotency-Key"]; {
-	case len(keys) > 1:
-		return seqd.Errorf(seqd.CodeInvalidRequest, "Idempotency-Key is given %d times", len(keys))
-	case len(keys) == 1 && !validKey(keys[0]):
-		return seqd.Errorf(seqd.CodeInvalidRequest, "Idempotency-Key is not 1 to %d visible ASCII characters", longestKey)
-	case len(keys) == 1:
+	if keys := c.Request.Header["Idempotency-Key"]; len(keys) > 0 {
+		if err := checkKeys(keys); err != nil {
+			return err
+		}
 		n.Once = keys[0]
 	}
 	if err := readJob(body(c), &n); err != nil {
