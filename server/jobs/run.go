@@ -93,14 +93,14 @@ func (s *Jobs) begin(ctx, all context.Context, id string, owner terms.Owner, end
 	if here {
 		return true, nil
 	}
-	if gone, err := s.opts.Terms.Gone(ctx, owner.Session); !gone || err != nil {
-		if key, _, ok := s.opts.Terms.Session(); err != nil || !ok || key != owner.Session {
-			return err == nil, err
-		}
-	}
-	_, working, ok := s.opts.Terms.Session()
+	key, working, ok := s.opts.Terms.Session()
 	if !ok {
 		return false, nil
+	}
+	if owner.Session != key {
+		if gone, err := s.opts.Terms.Gone(ctx, owner.Session); !gone || err != nil {
+			return err == nil, err
+		}
 	}
 	var permit *terms.Permit
 	if !ends {

@@ -38,7 +38,7 @@ func (t *Terms) Acquire(ctx context.Context, kind, key, name string, most int) (
 		dead := make(map[string]bool) // asked for only if all permits are held
 		for _, h := range before.Holders {
 			if len(before.Holders) >= most && h.Session != s.key && !dead[h.Session] {
-				if dead[h.Session], err = t.gone(ctx, h.Session); err != nil {
+				if dead[h.Session], err = t.Gone(ctx, h.Session); err != nil {
 					return next, err
 				}
 			}

@@ -33,14 +33,3 @@ func (t *Terms) Edit(ctx context.Context, kind, key string, edit func(state json
 		}
 	}
 }
-
-// Gone reports whether a session has ended for good. "" is the session of nobody.
-func (t *Terms) Gone(ctx context.Context, session string) (bool, error) {
-	if session == "" {
-		return true, nil
-	}
-	return t.gone(ctx, session)
-}
-
-// NodeOf returns the ID of the node that began a session.
-func NodeOf(session string) string { return nodeOf(session) }

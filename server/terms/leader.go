@@ -42,7 +42,7 @@ func (t *Terms) Leading() bool {
 func (t *Terms) Leader() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return nodeOf(t.leader.Session)
+	return NodeOf(t.leader.Session)
 }
 
 // Manifest returns the manifest that this node read last. The caller must not change it.

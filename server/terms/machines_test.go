@@ -76,7 +76,7 @@ func TestSessionEnds(t *testing.T) {
 func TestSessionNextBeat(t *testing.T) {
 	s := newSession("a", "")
 	other := newSession("a", "")
-	if s.key == other.key || nodeOf(s.key) != "a" {
+	if s.key == other.key || NodeOf(s.key) != "a" {
 		t.Errorf("keys %q and %q", s.key, other.key)
 	}
 	must.Equal(t, s.next(time.UnixMilli(5)), persist.Document{Kind: kind, Key: s.key, Revision: 1, Body: "{}", Timestamp: 5})

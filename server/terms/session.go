@@ -49,8 +49,8 @@ func newSession(node, fence string) session {
 	return session{key: node + "." + rand.Text(), fence: fence}
 }
 
-// nodeOf returns the ID of the node that began a session.
-func nodeOf(key string) string {
+// NodeOf returns the ID of the node that began a session.
+func NodeOf(key string) string {
 	node, _, _ := strings.Cut(key, ".")
 	return node
 }

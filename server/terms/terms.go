@@ -279,7 +279,7 @@ func (t *Terms) declare(ctx context.Context, docs []persist.Document) (alive []s
 		failed := t.opts.Documents.Delete(ctx, kind, doc.Key, doc.Revision)
 		switch {
 		case failed == nil:
-			t.opts.Log.Info("the session of a node ended", "node", nodeOf(doc.Key))
+			t.opts.Log.Info("the session of a node ended", "node", NodeOf(doc.Key))
 			fallthrough
 		case errors.Is(failed, persist.ErrNotFound):
 			dead[doc.Key] = true

@@ -73,7 +73,7 @@ func (w *Work) take(ctx context.Context) error {
 	if w.Session == s.key {
 		return nil
 	}
-	dead, err := t.gone(ctx, w.Session)
+	dead, err := t.Gone(ctx, w.Session)
 	if err != nil {
 		return err
 	}
@@ -96,9 +96,9 @@ func (t *Terms) settled() bool {
 	return !t.opts.Shared || t.watch.settled(t.opts.Clock())
 }
 
-// gone reports whether a session is dead: its document is not in the store, so it never works
-// again.
-func (t *Terms) gone(ctx context.Context, key string) (bool, error) {
+// Gone reports whether a session is dead: its document is not in the store, so it never works
+// again. "" is the session of nobody.
+func (t *Terms) Gone(ctx context.Context, key string) (bool, error) {
 	if key == "" || !t.opts.Shared { // if the store is not shared, it is that of an earlier process
 		return true, nil
 	}
