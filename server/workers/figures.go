@@ -35,7 +35,7 @@ const lookAgain = 10 * time.Second
 // saw notes how many worker IDs of a pool are held. more of them were granted since t was read.
 func (q *queue) saw(p admin.WorkerPool, t persist.SlotTable, more int64) {
 	for _, s := range t.Slots {
-		if s.Token != "" && s.Until >= t.Now {
+		if isHeld(s, t.Now) {
 			more++
 		}
 	}

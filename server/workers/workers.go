@@ -254,12 +254,15 @@ func (w *Workers) Holders(ctx context.Context, name string) (holders []admin.Wor
 		return nil, 0, failure(err)
 	}
 	for _, s := range t.Slots {
-		if s.Token != "" && s.Until >= t.Now {
+		if isHeld(s, t.Now) {
 			holders = append(holders, admin.WorkerHolder{ID: s.ID, Instance: s.Key, Until: time.UnixMilli(s.Until).UTC()})
 		}
 	}
 	return holders, w.queue(name).waiting.Load(), nil
 }
+
+// isHeld reports whether the lease in a slot has not ended.
+func isHeld(s persist.Slot, now int64) bool { return s.Token != "" && s.Until >= now }
 
 // registry returns the name of the registry of a pool's worker IDs.
 func registry(pool string) string { return "workers " + pool }
