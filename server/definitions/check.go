@@ -82,7 +82,8 @@ func (c *checker) definition(ctx context.Context, name string, revision int64, b
 		shape, reshaped, err = c.shape(ctx, b, revision, before.Shape, change)
 	}
 	switch {
-	case lowered.Key != "" && !change.Force && seqd.CodeOf(err) == seqd.CodeConflict: // who forces one of them forces both
+	case lowered.Key != "" && !change.Force && seqd.CodeOf(err) == seqd.CodeConflict:
+		// Who forces one of them forces both.
 		both := *seqd.AsError(err)
 		both.Detail += fmt.Sprintf("; and %s: %s", lowered.Key, lowered.Text)
 		return nil, "", false, &both
@@ -264,7 +265,8 @@ func keyOf(text []byte, name string) json.RawMessage {
 	return nil
 }
 
-// lowered returns what repeats numbers if it is lower than in the previous definition. Who leaves a setting out of a definition seldom means the default.
+// lowered returns what repeats numbers if it is lower than in the previous definition. Who leaves a
+// setting out of a definition seldom means the default.
 //
 // Another system may have issued the numbers below the start of counters that are still to begin.
 // And a node that does not know the new gap yet, or did not a moment ago, continues by the former one

@@ -59,7 +59,8 @@
 // holds, how long it lasts, its effects for the checker, and the functions that begin and end it. The
 // type kind in plan.go explains these. The lists are in faults.go (nodes, clocks, the way to the
 // store), redis.go, otherredis.go, failover.go, restore.go, definitions.go (an operator changes or
-// raises a biz type), workers.go (pools of worker IDs), terms.go (suspension of a machine, and the works
-// that nodes do) and operate.go (restarts, ordering, sequencer). If the store shall fail in a new way, first add a State in storesim/view.go. What callers do is
-// added to internal/testing/load, and then the laboratory does it too.
+// raises a biz type), workers.go (pools of worker IDs), terms.go (suspension of a machine, and the
+// works that nodes do) and operate.go (restarts, ordering, sequencer). If the store shall fail in a new
+// way, first add a State in storesim/view.go. What callers do is added to internal/testing/load, and
+// then the laboratory does it too.
 package sim
