@@ -30,7 +30,7 @@ type seen struct {
 }
 
 // lookAgain is how often renewals read the whole registry, so that the figures are recent.
-const lookAgain = 10 * time.Second
+const lookAgain = 30 * time.Second
 
 // saw notes how many worker IDs of a pool are held. more of them were granted since t was read.
 func (q *queue) saw(p admin.WorkerPool, t persist.SlotTable, more int64) {

@@ -27,6 +27,8 @@ const (
 	// turnPatience is how long a request waits for its turn, also without wait, unless the request
 	// that has the turn stands by.
 	turnPatience = 10 * time.Second
+	// shareWithin is how long a renewal waits for others at most.
+	shareWithin = 100 * time.Millisecond
 	// longestInstance is the longest name of an instance, in bytes.
 	longestInstance = 200
 )
@@ -40,6 +42,7 @@ type queue struct {
 
 	leased, renewed, lost atomic.Int64 // see Figures
 	seen                  atomic.Pointer[seen]
+	renewal               atomic.Int64 // when one came last, in ns since the Unix epoch
 }
 
 // queue returns the queue of a pool.
@@ -163,6 +166,15 @@ func (w *Workers) lease(ctx context.Context, pool, instance string) (admin.Worke
 	}
 }
 
+// gather lets a renewal that comes soon after another one wait until the next multiple of
+// shareWithin. Renewals that end their waits together share a transaction of the store.
+func (q *queue) gather(now time.Time) {
+	before := time.Unix(0, q.renewal.Swap(now.UnixNano()))
+	if since := now.Sub(before); 0 <= since && since < shareWithin {
+		time.Sleep(time.Until(now.Truncate(shareWithin).Add(shareWithin)))
+	}
+}
+
 // Renew implements [admin.Workers].
 func (w *Workers) Renew(ctx context.Context, pool, text string) (none admin.WorkerLease, err error) {
 	defer func() { w.counted(pool, err) }()
@@ -177,6 +189,7 @@ func (w *Workers) Renew(ctx context.Context, pool, text string) (none admin.Work
 		return none, err
 	}
 	ids, q := []int64{l.ID}, w.queue(p.Name)
+	q.gather(time.Now())
 	if s := q.seen.Load(); s == nil || time.Since(s.at) > lookAgain {
 		ids = nil
 	}

@@ -114,7 +114,7 @@ func TestFigures(t *testing.T) {
 		must.Equal(t, must.Get(b.Renew(t.Context(), "shop", one.Lease))(t).ID, one.ID)
 		must.Equal(t, figures(b), Figures{Held: 2, Seen: true, Renewed: 1}, "after a renewal at another node")
 		wants(t, must.Err(b.Renew(t.Context(), "shop", "none")), seqd.CodeLeaseLost)
-		time.Sleep(10*time.Second + time.Millisecond)
+		time.Sleep(lookAgain + time.Millisecond)
 		wants(t, must.Err(b.Renew(t.Context(), "shop", one.Lease)), seqd.CodeLeaseLost)
 		must.Equal(t, figures(b), Figures{Free: 2, Seen: true, Renewed: 1, Lost: 2}, "after the end of all leases")
 		must.Equal(t, figures(a), Figures{Held: 2, Seen: true, Leased: 3}, "what this node saw")
@@ -122,6 +122,24 @@ func TestFigures(t *testing.T) {
 		must.Equal(t, figures(a), Figures{Leased: 3}, "that is too old")
 		must.Get(b.DeletePool(t.Context(), "shop", true, func(*admin.WorkerPool) error { return nil }))(t)
 		must.Equal(t, figures(b), Figures{}, "without the pool")
+	})
+}
+
+// Renewals that come together share a transaction: all but the first wait for the same instant.
+func TestRenewalsShareATransaction(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := node(memory.New(time.Now), 0)
+		settled(t, w, "shop", 2, 10*time.Second)
+		began := time.Now().Truncate(time.Second).Add(time.Second)
+		waits := func(after time.Duration) time.Duration {
+			time.Sleep(time.Until(began.Add(after)))
+			w.queue("shop").gather(time.Now())
+			return time.Since(began)
+		}
+		must.Equal(t, waits(10*time.Millisecond), 10*time.Millisecond, "the first one")
+		must.Equal(t, waits(60*time.Millisecond), 100*time.Millisecond, "one soon after")
+		must.Equal(t, waits(130*time.Millisecond), 200*time.Millisecond, "one after that")
+		must.Equal(t, waits(time.Second), time.Second, "one that comes alone")
 	})
 }
 
