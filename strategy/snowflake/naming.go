@@ -62,6 +62,11 @@ type named struct {
 	// Unused means that no lease has been granted under the name. A node clears it before the first
 	// one. Until then another registry may take the place of this one.
 	Unused bool `json:"unused,omitempty"`
+	// Reach is how far leases and reservations of the registry reach, and of those that were named
+	// before: their [persist.SlotSet.Ahead], in ms. Nothing is leased before the document has it. So a
+	// registry that takes the place of this one begins above them, also if the settings reach less far
+	// by then.
+	Reach int64 `json:"reach,omitempty"`
 }
 
 // naming compares a registry with the one that the store names.
@@ -75,7 +80,9 @@ type naming struct {
 	// registry answers at once.
 	enough time.Duration
 
-	mu sync.Mutex // guards known
+	mu sync.Mutex // guards known and reach
+	// reach is the highest Reach that was read.
+	reach int64
 	// known is the incarnation of this registry if the store named it when it last answered, ""
 	// otherwise.
 	known string
@@ -100,6 +107,14 @@ func (n *naming) last() string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.known
+}
+
+// reaches notes a Reach that was read, and returns the highest one.
+func (n *naming) reaches(read int64) int64 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.reach = max(n.reach, read)
+	return n.reach
 }
 
 func (n *naming) learn(incarnation string) {
@@ -171,14 +186,18 @@ func (n *naming) settle(ctx context.Context, t persist.SlotTable) (incarnation s
 	if err != nil {
 		return "", false, err
 	}
+	n.reaches(is.Reach)
 	if is.Incarnation != has {
 		n.forget()
 	}
-	next := named{Incarnation: has, Source: t.Source, Place: n.place}
+	next := named{Incarnation: has, Source: t.Source, Place: n.place, Reach: is.Reach}
+	if t.Set != nil {
+		next.Reach = max(next.Reach, t.Set.Ahead)
+	}
 	free := is.Unused && n.now().UnixMilli()-doc.Timestamp > unusedFor.Milliseconds()
 	switch {
 	case is.Incarnation == has && has != "":
-		if !is.Unused {
+		if !is.Unused && is.Reach == next.Reach {
 			n.learn(has)
 			return "", true, nil
 		}
@@ -280,7 +299,7 @@ func parsed(doc persist.Document) (is named, err error) {
 func (n *naming) write(ctx context.Context, doc persist.Document, next named) error {
 	ctx, cancel := context.WithTimeout(ctx, namingPatience)
 	defer cancel()
-	body, _ := json.Marshal(next) // two texts never fail
+	body, _ := json.Marshal(next) // texts and a number never fail
 	doc = persist.Document{Kind: namingKind, Key: n.registry, Revision: doc.Revision + 1, Body: string(body), Timestamp: n.now().UnixMilli()}
 	err := persist.Put(ctx, n.documents, doc)
 	if persist.Overtaken(err) {
@@ -296,10 +315,11 @@ func (n *naming) write(ctx context.Context, doc persist.Document, next named) er
 // store names it.
 func (n *naming) force(ctx context.Context, next named) error {
 	for n.last() != next.Incarnation {
-		doc, _, err := n.read(ctx)
+		doc, is, err := n.read(ctx)
 		if err != nil && !errors.Is(err, persist.ErrInvalid) { // a damaged document is replaced
 			return err
 		}
+		next.Reach = max(next.Reach, is.Reach)
 		if err := n.write(ctx, doc, next); err != nil {
 			return err
 		}

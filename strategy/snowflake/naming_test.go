@@ -3,6 +3,7 @@ package snowflake
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -187,6 +188,51 @@ func TestReachOfTheStore(t *testing.T) {
 	if now := time.Now().UnixMilli(); ahead < day || from <= now+day-1000 {
 		t.Errorf("when it is named, Redis knows of %d ms; it grants from %d ms on", ahead, from-now)
 	}
+}
+
+// A registry that takes the place of one in Redis keeps off what that granted, also if the settings
+// reach less far by then: after Redis lost everything, and after a move.
+func TestReachOfAFormerRegistry(t *testing.T) {
+	const day = int64(24 * time.Hour / time.Millisecond)
+	ours, source := memory.New(time.Now), "one Redis"
+	registry := func(offline int64, place string, slots persist.SlotStore) *slotRegistry {
+		documents := ours.Documents()
+		return &slotRegistry{
+			Member: machineid.Member{Layout: "l", Horizon: 5000, MaxSkew: 2000, Offline: offline}, slots: slots, name: "machineIds",
+			env:    &environment{Env: strategy.Env{Log: slog.New(slog.DiscardHandler), Now: time.Now}},
+			naming: &naming{documents: documents, slots: slots, registry: "machineIds", place: place, now: time.Now, used: new(atomic.Pointer[string])},
+		}
+	}
+	redis := func() persist.SlotStore { return from{memory.New(time.Now).Slots(), source} }
+	must.Get(registry(day, "db 0", redis()).prepared(t.Context()))(t)
+	lost := must.Get(registry(0, "db 0", redis()).prepared(t.Context()))(t)
+	if after := lost.Set.Floor - time.Now().UnixMilli(); after < day-1000 {
+		t.Errorf("after Redis lost everything, leases begin after %d ms", after)
+	}
+	for place, slots := range map[string]persist.SlotStore{"db 1": redis(), inStore: ours.Slots()} {
+		r := registry(0, place, slots)
+		first := must.Get(restore(t.Context(), &r.Member, r.naming, ours.Slots()))(t)
+		if after := first - time.Now().UnixMilli(); after < day-1000 {
+			t.Errorf("after a move to %s leases begin after %d ms", place, after)
+		}
+	}
+}
+
+// from is a registry of a Redis with a source.
+type from struct {
+	persist.SlotStore
+	source string
+}
+
+func (f from) Look(ctx context.Context, registry string, ids ...int64) (persist.SlotTable, error) {
+	t, err := f.SlotStore.Look(ctx, registry, ids...)
+	t.Source = f.source
+	return t, err
+}
+
+func (f from) Swap(ctx context.Context, registry string, swap persist.SlotSwap) (bool, error) {
+	swap.Source = ""
+	return f.SlotStore.Swap(ctx, registry, swap)
 }
 
 // An operator can name a registry although the document that named one is damaged.

@@ -76,6 +76,9 @@ func (r *slotRegistry) prepared(ctx context.Context, ids ...int64) (persist.Slot
 		if err != nil && (t.Set == nil || len(ids) == 0 || !away(err)) {
 			return t, err
 		}
+		if reach := r.naming.reaches(0); err == nil && reach > r.Reach { // Prepare did not know that
+			r.Reach, settled = reach, false
+		}
 		if err == nil && !settled {
 			continue
 		}

@@ -114,12 +114,17 @@ func restored(ctx context.Context, env strategy.Env, bizType seqd.BizType) (done
 // that is granted from then on. ours is where the store has its own registry.
 func restore(ctx context.Context, m *machineid.Member, names *naming, ours persist.SlotStore) (from int64, err error) {
 	name, incarnation, least := names.registry, machineid.Drawn(), int64(0)
+	_, is, err := names.read(ctx)
+	if err != nil && !errors.Is(err, persist.ErrInvalid) { // a damaged document is replaced
+		return 0, err
+	}
+	m.Reach = max(m.Reach, is.Reach)
 	if names.place != inStore {
 		// The registry of the store knows how far leases and reservations reach that it has granted.
 		// The one in Redis has to know it before nodes use that.
 		t, err := ours.Look(ctx, name)
 		if err == nil && t.Set != nil {
-			m.Reach = t.Set.Ahead
+			m.Reach = max(m.Reach, t.Set.Ahead)
 		}
 		if err == nil {
 			_, err = raiseFloor(ctx, m, names.slots, name, machineid.Drawn(), 0)
@@ -134,7 +139,7 @@ func restore(ctx context.Context, m *machineid.Member, names *naming, ours persi
 	}
 	// What other registries granted until the store names this one is below the floor that it gets
 	// after that.
-	if err := names.force(ctx, named{Incarnation: incarnation, Source: t.Source, Place: names.place}); err != nil {
+	if err := names.force(ctx, named{Incarnation: incarnation, Source: t.Source, Place: names.place, Reach: max(m.Ahead(), m.Reach)}); err != nil {
 		return 0, err
 	}
 	if names.place != inStore {
