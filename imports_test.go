@@ -219,9 +219,9 @@ var rules = map[string]rule{
 	},
 	"server/definitions": {
 		may: ". internal/bounded internal/glob internal/longlock internal/retry issuer persist plugin server/admin server/config server/feed " +
-			"server/nodes server/rejection strategy",
+			"server/nodes server/rejection strategy strategy/gapless/ledger",
 		why: "it uses documents, the feed and the issuer, and neither a back end nor a protocol; " +
-			"which nodes follow changes is known to nodes",
+			"which nodes follow changes is known to nodes; a ledger says how far a counter has come",
 	},
 	"server/doctor": {
 		may: ". net/http persist persist/driver server/config " +

@@ -517,6 +517,21 @@ func TestStartWithinWhatNodesHave(t *testing.T) {
 	}
 }
 
+// A start that moves nothing is accepted, and the answer says so, also for numbers without gaps.
+func TestStartBelowALedger(t *testing.T) {
+	c := newNode(t, newFaulty(true))
+	c.mustPut(t, "order", `{"strategy":"gapless"}`, always)
+	for range 7 {
+		c.mustIssue(t, "order")
+	}
+	b := c.mustPut(t, "order", `{"strategy":"gapless","start":7}`, always)
+	must.Equal(t, fmt.Sprint(b.Warnings), "[start 7 is not above 7, up to which numbers were handed out: it has no effect]")
+	must.Equal(t, c.mustIssue(t, "order"), "8")
+	b = c.mustPut(t, "order", `{"strategy":"gapless","start":20}`, always)
+	must.Equal(t, len(b.Warnings), 0, "warnings")
+	must.Equal(t, c.mustIssue(t, "order"), "20")
+}
+
 // Many biz types of the configuration are put into a store that others write to as well.
 func TestSeedOfMany(t *testing.T) {
 	store := newFaulty(true)

@@ -16,6 +16,7 @@ import (
 	"github.com/seqd/seqd/plugin"
 	"github.com/seqd/seqd/server/admin"
 	"github.com/seqd/seqd/strategy"
+	"github.com/seqd/seqd/strategy/gapless/ledger"
 )
 
 // checker finds out whether a changed definition may be stored.
@@ -312,6 +313,22 @@ func (c *checker) below(ctx context.Context, name string, traits seqd.Traits, en
 	return !enabled, storeError(err)
 }
 
+// handedOut returns the highest number that a ledger has handed out, 0 if there is no ledger.
+func (c *checker) handedOut(ctx context.Context, counter string) (int64, error) {
+	doc, err := c.store.Documents().Read(ctx, persist.LedgerKind, counter)
+	if errors.Is(err, persist.ErrNotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	state, err := ledger.Decode(&doc)
+	if err != nil {
+		return 0, err
+	}
+	return state.Last, nil
+}
+
 // start warns of a start that can have no effect. The store knows which numbers were given to
 // nodes, not how many of them were issued.
 func (c *checker) start(ctx context.Context, b seqd.BizType) ([]seqd.Problem, error) {
@@ -319,6 +336,14 @@ func (c *checker) start(ctx context.Context, b seqd.BizType) ([]seqd.Problem, er
 	first := max(1, traits.First)
 	if calendar := traits.Calendar; calendar.Reset != seqd.ResetNever {
 		of = calendar.Now(c.now()).Counter(b.Name)
+	}
+	if factory, err := strategy.Lookup(b.Strategy); err == nil && factory.Ledger {
+		switch last, err := c.handedOut(ctx, of); {
+		case err != nil:
+			return nil, storeError(err)
+		case first <= last:
+			return []seqd.Problem{{Key: "start", Text: fmt.Sprintf("start %d is not above %d, up to which numbers were handed out: it has no effect", first, last)}}, nil
+		}
 	}
 	counter, err := c.store.Counters().Read(ctx, of)
 	switch {
