@@ -478,6 +478,12 @@ func TestLowerGap(t *testing.T) {
 		c.mustPut(t, "order", `{"step":10}`, always) // a million
 		c.mustPut(t, "order", `{"restoreGap":"auto","step":10}`, forced())
 		c.mustPut(t, "order", `{"restoreGap":"auto","step":1}`, always)
+		c.mustPut(t, "order", `{"restoreGap":"auto","step":51}`, always) // ten steps
+		if _, err := c.Patch(t.Context(), "order", []byte(`{"step":50}`), dryRun()); lossy {
+			must.Code(t, err, seqd.CodeConflict, "a step of 50 instead of 51")
+		} else {
+			must.Do(t, err)
+		}
 		c.mustPut(t, "order", `{"strategy":"snowflake"}`, forced())
 	}
 }

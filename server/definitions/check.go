@@ -289,8 +289,8 @@ func (c *checker) lowered(ctx context.Context, b seqd.BizType, before stored) (s
 		return seqd.Problem{Key: "start", Text: fmt.Sprintf("counters of %s that have not begun would begin at %d, no longer at %d, and could repeat numbers "+
 			"that another system has issued: say start again, or add force=true where you know that none repeats", b.Name, is.First, was.First)}, nil
 	case c.store.Lossy() && is.LeastGap != 0 && is.LeastGap < was.LeastGap:
-		return seqd.Problem{Key: "restoreGap", Text: fmt.Sprintf("after a failover of the store %s would skip at least %d numbers, no longer %d. Numbers could "+
-			"repeat if a failover loses what a node with the larger gap has just issued: keep it, or add force=true if the store "+
+		return seqd.Problem{Key: "restoreGap", Text: fmt.Sprintf("after a failover of the store %s would skip at least %d numbers, which is restoreGap or ten steps, no longer %d. "+
+			"Numbers could repeat if a failover loses what a node with the larger gap has just issued: keep it, or add force=true if the store "+
 			"has not failed over in the last minutes and is not about to", b.Name, is.LeastGap, was.LeastGap)}, nil
 	}
 	return seqd.Problem{}, nil

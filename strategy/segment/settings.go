@@ -148,7 +148,7 @@ func (s *Settings) Strict() bool { return s.Ordering == Strict }
 func (s *Settings) Traits() seqd.Traits {
 	p, t := s.ordinals(), s.Settings.Traits()
 	t.First, t.Last, t.Increment, t.Offset = p.number(p.from(s.Start)), p.number(p.last()), s.Increment, s.Offset
-	t.LeastGap = s.leastGap()
+	t.LeastGap = s.gap(0)
 	if s.Strict() {
 		t.Sequencer = seqd.Sequencer(s.Sequencer)
 	}
