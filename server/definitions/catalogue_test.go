@@ -538,6 +538,31 @@ func TestStartBelowALedger(t *testing.T) {
 	must.Equal(t, c.mustIssue(t, "order"), "20")
 }
 
+// Numbers of a ledger are shown anew if a request is repeated: in another time zone only by force, even
+// if they never reset.
+func TestZoneOfALedger(t *testing.T) {
+	shown := `,"plugins":[{"name":"format","template":"{date:20060102}-{seq}"}]`
+	for _, plugins := range []string{shown, ""} {
+		for _, kind := range []string{"gapless", "segment"} {
+			c := newNode(t, newFaulty(true))
+			zone := func(name string) string {
+				return `{"strategy":"` + kind + `","timeZone":"` + name + `"` + plugins + `}`
+			}
+			c.mustPut(t, "order", zone("UTC"), always)
+			c.mustPut(t, "order", zone("Asia/Tokyo"), always) // it has issued nothing
+			c.mustIssue(t, "order")
+			_, _, err := c.Put(t.Context(), "order", []byte(zone("UTC")), always)
+			if kind == "gapless" && plugins != "" {
+				must.Code(t, err, seqd.CodeConflict)
+				b := c.mustPut(t, "order", zone("UTC"), forced())
+				must.Equal(t, len(b.Warnings), 1, "warnings")
+			} else {
+				must.Do(t, err)
+			}
+		}
+	}
+}
+
 // Many biz types of the configuration are put into a store that others write to as well.
 func TestSeedOfMany(t *testing.T) {
 	store := newFaulty(true)

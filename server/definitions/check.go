@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -266,8 +267,8 @@ func keyOf(text []byte, name string) json.RawMessage {
 	return nil
 }
 
-// lowered returns what repeats numbers if it is lower than in the previous definition. Who leaves a
-// setting out of a definition seldom means the default.
+// lowered returns what repeats numbers if it is lower than in the previous definition, or shows those
+// of before in another way. Who leaves a setting out of a definition seldom means the default.
 //
 // Another system may have issued the numbers below the start of counters that are still to begin.
 // And a node that does not know the new gap yet, or did not a moment ago, continues by the former one
@@ -284,7 +285,13 @@ func (c *checker) lowered(ctx context.Context, b seqd.BizType, before stored) (s
 			return seqd.Problem{}, err
 		}
 	}
+	moved, err := c.moved(ctx, b, was, is)
 	switch {
+	case err != nil:
+		return seqd.Problem{}, err
+	case moved:
+		return seqd.Problem{Key: "timeZone", Text: fmt.Sprintf("a repeated request of %s, or the confirmation of a reservation, could show another date in an ID than "+
+			"before: add force=true if nobody repeats one, or if IDs show no dates", b.Name)}, nil
 	case later:
 		return seqd.Problem{Key: "start", Text: fmt.Sprintf("counters of %s that have not begun would begin at %d, no longer at %d, and could repeat numbers "+
 			"that another system has issued: say start again, or add force=true where you know that none repeats", b.Name, is.First, was.First)}, nil
@@ -294,6 +301,30 @@ func (c *checker) lowered(ctx context.Context, b seqd.BizType, before stored) (s
 			"has not failed over in the last minutes and is not about to", b.Name, is.LeastGap, was.LeastGap)}, nil
 	}
 	return seqd.Problem{}, nil
+}
+
+// moved reports whether numbers that a ledger has handed out get the dates of another time zone. It
+// keeps the numbers, and shows them anew. If they reset, the zone belongs to the shape.
+func (c *checker) moved(ctx context.Context, b seqd.BizType, was, is seqd.Traits) (bool, error) {
+	factory, err := strategy.Lookup(b.Strategy)
+	if err != nil || !factory.Ledger || is.Calendar.Reset != seqd.ResetNever || was.Calendar.Reset != seqd.ResetNever ||
+		was.Calendar.Zone.String() == is.Calendar.Zone.String() || !slices.ContainsFunc(b.Plugins, rewrites) {
+		return false, nil
+	}
+	if !is.Keyed {
+		state, err := c.ledger(ctx, b.Name)
+		return state != nil && state.Last >= state.First, storeError(err)
+	}
+	for _, err := range persist.DocumentsUnder(ctx, c.store.Documents(), persist.LedgerKind, b.Name+"/") {
+		return true, storeError(err)
+	}
+	return false, nil
+}
+
+// rewrites reports whether a plugin changes how numbers are shown.
+func rewrites(binding seqd.PluginBinding) bool {
+	factory, err := plugin.Lookup(binding.Name)
+	return err == nil && factory.Shape != nil
 }
 
 // below reports whether the only counter of a biz type may not have reached its start yet. It is moved
@@ -313,20 +344,16 @@ func (c *checker) below(ctx context.Context, name string, traits seqd.Traits, en
 	return !enabled, storeError(err)
 }
 
-// handedOut returns the highest number that a ledger has handed out, 0 if there is no ledger.
-func (c *checker) handedOut(ctx context.Context, counter string) (int64, error) {
+// ledger returns the state of a counter that is a ledger, nil if there is none.
+func (c *checker) ledger(ctx context.Context, counter string) (*ledger.State, error) {
 	doc, err := c.store.Documents().Read(ctx, persist.LedgerKind, counter)
 	if errors.Is(err, persist.ErrNotFound) {
-		return 0, nil
+		return nil, nil
 	}
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	state, err := ledger.Decode(&doc)
-	if err != nil {
-		return 0, err
-	}
-	return state.Last, nil
+	return ledger.Decode(&doc)
 }
 
 // start warns of a start that can have no effect. The store knows which numbers were given to
@@ -338,11 +365,11 @@ func (c *checker) start(ctx context.Context, b seqd.BizType) ([]seqd.Problem, er
 		of = calendar.Now(c.now()).Counter(b.Name)
 	}
 	if factory, err := strategy.Lookup(b.Strategy); err == nil && factory.Ledger {
-		switch last, err := c.handedOut(ctx, of); {
+		switch state, err := c.ledger(ctx, of); {
 		case err != nil:
 			return nil, storeError(err)
-		case first <= last:
-			return []seqd.Problem{{Key: "start", Text: fmt.Sprintf("start %d is not above %d, up to which numbers were handed out: it has no effect", first, last)}}, nil
+		case state != nil && first <= state.Last:
+			return []seqd.Problem{{Key: "start", Text: fmt.Sprintf("start %d is not above %d, up to which numbers were handed out: it has no effect", first, state.Last)}}, nil
 		}
 	}
 	counter, err := c.store.Counters().Read(ctx, of)
