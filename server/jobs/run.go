@@ -40,6 +40,7 @@ func (s *Jobs) Run(ctx context.Context) {
 	ticker := time.NewTicker(pause)
 	defer ticker.Stop()
 	for {
+		death := s.opts.Terms.Death()
 		if err := s.round(ctx); err != nil && ctx.Err() == nil {
 			s.opts.Log.Debug("the jobs that are due cannot be read", "error", err)
 		}
@@ -48,6 +49,7 @@ func (s *Jobs) Run(ctx context.Context) {
 			return
 		case <-ticker.C:
 		case <-s.wake:
+		case <-death: // its jobs are free now
 		}
 	}
 }

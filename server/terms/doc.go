@@ -26,15 +26,16 @@
 //
 // This happens if a node is killed while it does a work:
 //
-//  1. For 3 to 5 s nothing happens: its last beat must stay unchanged for 3.3 s, and others read
-//     once in a second. A node that is shut down deletes its session, so then it is a second
-//     (Terms.leave).
+//  1. For 2.3 to 4.3 s nothing happens: its last beat must stay unchanged for 3.3 s after others
+//     received it, up to a second late, and then they read at once (watch.untilSilent). A node that is
+//     shut down deletes its session, so then it is a second (Terms.leave).
 //  2. The leader declares the session dead (Terms.declare). If the leader was killed, the others do
 //     that, and the first of them to take the work "leader" leads (Terms.findLeader). It starts to
 //     watch all other sessions then, so works of a node that was killed with the leader wait some
 //     seconds more.
-//  3. The leader names another session for the work in its manifest, at most 3 s later
-//     (Terms.advise). A node reads the manifest every second.
+//  3. The leader names another session for the work in its manifest at once (Terms.advise). A node
+//     reads the manifest every second. Works that need no manifest, such as jobs, begin on the node
+//     that declared the session dead at once (Terms.Death), and on others when they look for works.
 //  4. Package terms starts no work. What does works on that node calls Terms.Take, which reads the
 //     document of the work and that of its owner's session, and writes term + 1 (Work.take). Any
 //     node that has watched for 3.3 s (watch.settled) may do that from step 2 on.

@@ -107,6 +107,14 @@ func TestWatchDeclaresDead(t *testing.T) {
 		}
 	}
 	must.Equal(t, len(w.seen), 2, "receipts")
+
+	w = newWatch(at(0))
+	for _, step := range []struct{ at, next time.Duration }{{0, 3300}, {1000, 2300}, {3000, 300}, {3300, 0}, {3301, 3000}} {
+		now := at(step.at * time.Millisecond)
+		dead := w.receive(now, []persist.Document{doc("stopped", 7), doc("beats", int64(step.at+1))})
+		must.Equal(t, len(dead) > 0, step.at > 3300, "after ", step.at)
+		must.Equal(t, w.untilSilent(now), min(step.next*time.Millisecond, Life)+time.Millisecond, "after ", step.at)
+	}
 }
 
 // After a gap, or a suspension, nobody is dead: the others may have been away as well.

@@ -55,9 +55,10 @@ type Terms struct {
 	watch    watch
 	working  context.Context // ends when the session may not work any more
 	stop     context.CancelFunc
-	timer    *time.Timer // calls expire when the session may end; nil before the first beat
-	leader   Owner       // the owner of the work "leader", as it was read last
-	manifest Manifest    // as it was read last
+	timer    *time.Timer   // calls expire when the session may end; nil before the first beat
+	leader   Owner         // the owner of the work "leader", as it was read last
+	manifest Manifest      // as it was read last
+	death    chan struct{} // see [Terms.Death]
 }
 
 // New returns Terms without a session, which do not know who leads, until [Terms.Run] is called. If
@@ -66,7 +67,7 @@ func New(o Options) *Terms {
 	if o.Clock == nil {
 		o.Clock = instant.Now
 	}
-	t := &Terms{opts: o, replan: make(chan struct{}, 1)}
+	t := &Terms{opts: o, replan: make(chan struct{}, 1), death: make(chan struct{})}
 	t.working, t.stop = context.WithCancel(context.Background())
 	t.session = newSession(o.Node, "")
 	if t.session.over = o.Shared; !o.Shared {
@@ -80,17 +81,17 @@ func New(o Options) *Terms {
 func (t *Terms) Run(ctx context.Context) {
 	var loops sync.WaitGroup
 	if t.opts.Shared {
-		loops.Go(func() { t.every(ctx, "the session cannot be renewed", t.beat) })
+		loops.Go(func() { t.every(ctx, "the session cannot be renewed", t.beat, nil) })
 	}
-	loops.Go(func() { t.every(ctx, "it cannot be found out who leads", t.lead) })
+	loops.Go(func() { t.every(ctx, "it cannot be found out who leads", t.lead, t.untilSilent) })
 	loops.Wait()
 	t.leave()
 }
 
-// every calls do now and after each beatPause until ctx ends. It warns of a document that is
-// damaged or of a newer format. Other errors of the store are for the debug log: other packages
-// warn of them.
-func (t *Terms) every(ctx context.Context, what string, do func(context.Context) error) {
+// every calls do now and after each beatPause until ctx ends, and once more in between, after sooner,
+// if that is shorter. It warns of a document that is damaged or of a newer format. Other errors of the
+// store are for the debug log: other packages warn of them.
+func (t *Terms) every(ctx context.Context, what string, do func(context.Context) error, sooner func() time.Duration) {
 	ticker := time.NewTicker(beatPause)
 	defer ticker.Stop()
 	unread := logging.Trouble{Log: t.opts.Log, Begins: what + "; it is tried again"}
@@ -101,12 +102,32 @@ func (t *Terms) every(ctx context.Context, what string, do func(context.Context)
 		case ctx.Err() == nil:
 			t.opts.Log.Debug(what, "error", err)
 		}
+		var early <-chan time.Time
+		if sooner != nil {
+			early = time.After(sooner())
+		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
+		case <-early:
 		}
 	}
+}
+
+// untilSilent returns how long it takes until a session that is not seen to beat any more is silent.
+func (t *Terms) untilSilent() time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.watch.untilSilent(t.opts.Clock())
+}
+
+// Death returns a channel that is closed when this node next declares a session dead: then it may
+// take what that session owned. Other nodes find out when they look for works.
+func (t *Terms) Death() <-chan struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.death
 }
 
 // Session returns the key of the session under which this node may work, and a context that ends
@@ -291,6 +312,13 @@ func (t *Terms) declare(ctx context.Context, docs []persist.Document) (alive []s
 		if !dead[doc.Key] {
 			alive = append(alive, doc.Key)
 		}
+	}
+	if len(dead) > 0 {
+		t.Replan()
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		close(t.death)
+		t.death = make(chan struct{})
 	}
 	return alive, err
 }

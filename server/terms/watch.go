@@ -54,6 +54,18 @@ func (w *watch) receive(now instant.Instant, docs []persist.Document) (silent []
 	return silent
 }
 
+// untilSilent returns how long it takes until receive may find another session silent. It is longer
+// than beatPause as long as all sessions beat.
+func (w *watch) untilSilent(now instant.Instant) time.Duration {
+	next := Life
+	for _, r := range w.seen {
+		if left := silence() - now.Least(r.at); left >= 0 { // otherwise it was declared dead, or that failed
+			next = min(next, left)
+		}
+	}
+	return next + time.Millisecond
+}
+
 // settled reports whether this node has watched for Life + drift without a gap. Until then it takes
 // nothing: a failover may have lost the document of a session, or that the session owns a work. By
 // then every session that began before the failover has stopped.

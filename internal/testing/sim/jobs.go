@@ -27,6 +27,7 @@ type job struct {
 	ID      string
 	State   string
 	Done    int
+	Node    string
 	// StartedAt is when it began, by the clock of its node.
 	StartedAt time.Time
 }

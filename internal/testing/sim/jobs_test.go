@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"testing"
 	"time"
 
 	"github.com/seqd/seqd/internal/testing/load"
@@ -73,6 +74,41 @@ func (j *job) result(node string) {
 	}
 }
 
+// Another node goes on with a job at most 4.5 s after its node was killed, whenever that is.
+func TestTakeover(t *testing.T) {
+	inWorld(t, map[string]load.Settings{"order": small}, nil, func(t *testing.T, w *World) {
+		j := w.orders("a", "order", 500_000)
+		j.becomes("b", "running")
+		var all []time.Duration
+		for i := range 10 {
+			time.Sleep(10*time.Second + time.Duration(i)*107*time.Millisecond)
+			j.becomes("a", "running")
+			owner := w.named(j.on())
+			was, since, other := *j, time.Now(), w.nodes[(slices.Index(w.nodes, owner)+1)%len(w.nodes)].name
+			for owner.kill(false); j.Node == was.Node || j.Done <= was.Done+100; time.Sleep(10 * time.Millisecond) {
+				j.becomes(other, "running")
+			}
+			all = append(all, time.Since(since))
+			owner.start()
+			w.awaitReady("after the kill")
+		}
+		if slices.Sort(all); all[len(all)-1] > 4500*time.Millisecond {
+			t.Error("it takes too long until another node goes on")
+		}
+		t.Log("another node goes on after", all)
+	})
+}
+
+// on returns the name of the node that issues for a job.
+func (j *job) on() (name string) {
+	j.each(func(node string) {
+		if _, text := j.send(context.Background(), j.named(node), http.MethodGet, "/nodes", ""); strings.Contains(text, fmt.Sprintf(`{"id":%q,"self":true`, j.Node)) {
+			name = node
+		}
+	})
+	return name
+}
+
 // jobTemptations are what would happen without the rules of jobs.
 var jobTemptations = []schedule{
 	{
@@ -92,7 +128,7 @@ var jobTemptations = []schedule{
 			// Of order the write always arrives: the checker knows no reason to skip a chunk.
 			for i, bizType := range []string{"order", "bill", "order", "bill"} {
 				time.Sleep(10 * time.Second)
-				w.meet("a", "update document job/", append(make([]storesim.Fate, 14), storesim.Fate{Send: 3 * time.Second, Left: i < 3})...)
+				w.meet("a", "update document job/", append(make([]storesim.Fate, 14), storesim.Fate{Send: 2 * time.Second, Left: i < 3})...)
 				j := w.orders("a", bizType, 1000+i)
 				w.met("a")
 				w.named("a").kill(false)
