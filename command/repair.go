@@ -167,9 +167,9 @@ func (r *raising) raiseMany(env *clitool.Env, do func(tell func(counter string, 
 // restored does what is needed after restoring a backup, for the biz types that have no counter to
 // raise.
 func (s *settings) restored(env *clitool.Env) *cobra.Command {
-	shut := false
+	shut, fail := false, false
 	cmd := &cobra.Command{
-		Use: "restored [--shut-tokens] --config FILE", Short: "Keep machine IDs apart after restoring a backup", GroupID: clitool.GroupService,
+		Use: "restored [--shut-tokens] [--fail-jobs] --config FILE", Short: "Keep machine IDs apart after restoring a backup", GroupID: clitool.GroupService,
 		Long: `After restoring a backup of the store, or of the Redis that holds machine IDs: make every new lease
 of a machine ID, and of a worker ID of each pool, begin above all that may have been granted.
 Current leases stay.
@@ -180,13 +180,21 @@ the former Redis.
 
 With --shut-tokens it also disables the tokens of the store, because some are valid again that were
 deleted, disabled or limited after the backup. Enable those that are right with a token of the
-configuration, by 'seqd tokens change NAME --enable'.`,
+configuration, by 'seqd tokens change NAME --enable'.
+
+With --fail-jobs it also lets the jobs fail that have not ended in the store, because they may have
+gone on after the backup, or been cancelled. Without it they go on when seqd starts.`,
 		Example: `  seqd restored --config seqd.yaml
-  seqd restored --shut-tokens --config seqd.yaml`,
+  seqd restored --shut-tokens --fail-jobs --config seqd.yaml`,
 		Args: clitool.Operands(), ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: s.withConfig(func(cmd *cobra.Command, cfg *config.Config, _ []string) error {
 			if shut {
-				if err := shutTokens(cmd.Context(), cfg, env); err != nil {
+				if err := undo(cmd, cfg, env, ops.ShutTokens, "token %s: disabled", "no token of the store is enabled"); err != nil {
+					return err
+				}
+			}
+			if fail {
+				if err := undo(cmd, cfg, env, ops.FailJobs, "job %s: failed", "all jobs of the store have ended"); err != nil {
 					return err
 				}
 			}
@@ -194,13 +202,16 @@ configuration, by 'seqd tokens change NAME --enable'.`,
 		}),
 	}
 	cmd.Flags().BoolVar(&shut, "shut-tokens", false, "disable the tokens of the store")
+	cmd.Flags().BoolVar(&fail, "fail-jobs", false, "let the jobs fail that have not ended")
 	return s.addTo(cmd)
 }
 
-func shutTokens(ctx context.Context, cfg *config.Config, env *clitool.Env) error {
-	names, err := ops.ShutTokens(ctx, cfg)
+// undo does something to all of a kind that a restore may have brought back, and says to which, or
+// that there is none.
+func undo(cmd *cobra.Command, cfg *config.Config, env *clitool.Env, do func(context.Context, *config.Config) ([]string, error), each, none string) error {
+	names, err := do(cmd.Context(), cfg)
 	for _, name := range names {
-		_ = env.Printf("token %s: disabled\n", name) // Out keeps its error
+		_ = env.Printf(each+"\n", name) // Out keeps its error
 	}
 	switch {
 	case errors.Is(err, ops.ErrRaise):
@@ -208,7 +219,7 @@ func shutTokens(ctx context.Context, cfg *config.Config, env *clitool.Env) error
 	case err != nil:
 		return fmt.Errorf("restored: %w", err)
 	case len(names) == 0:
-		return env.Printf("no token of the store is enabled\n")
+		return env.Printf("%s\n", none)
 	}
 	return nil
 }

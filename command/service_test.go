@@ -299,8 +299,9 @@ func TestRestored(t *testing.T) {
 		t.Errorf("raise without a counter: %+v", got)
 	}
 	none := write(t, "store: {bolt: {path: "+path+"}}\n"+`bizTypes: [{name: order}]`)
-	if got := runWith(t, nil, "restored", "--shut-tokens", "--config", none); !strings.Contains(got.out, "no biz type leases") || !strings.Contains(got.out, "no token of the store is enabled") {
-		t.Errorf("without leases and tokens: %+v", got)
+	if got := runWith(t, nil, "restored", "--shut-tokens", "--fail-jobs", "--config", none); !strings.Contains(got.out, "no biz type leases") || !strings.Contains(got.out, "no token of the store is enabled") ||
+		!strings.Contains(got.out, "all jobs of the store have ended") {
+		t.Errorf("without leases, tokens and jobs: %+v", got)
 	}
 	lines := `{"time":"2026-11-20T10:00:00Z","msg":"audit","method":"DELETE","path":"/biz-types/old","target":"old","status":204,"version":3}` + "\n"
 	if got := runWith(t, nil, "doctor", "--log", write(t, lines), "--config", none); !strings.Contains(got.out, "old: the log has DELETE /biz-types/old at 2026-11-20T10:00:00Z") {

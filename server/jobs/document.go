@@ -66,10 +66,11 @@ func decode(id string, text json.RawMessage) (*job, error) {
 	return j, nil
 }
 
-// pagesOf returns the documents of pages that were filled; first is the number of the first one.
-func pagesOf(id string, first int, full []pageBody) (docs []persist.Document) {
+// pagesOf returns the documents of pages that were filled; first is the number of the first one, and
+// under that of [job.under].
+func pagesOf(under string, first int, full []pageBody) (docs []persist.Document) {
 	for n, b := range full {
-		docs = append(docs, persist.Document{Kind: pageKind, Key: b.page().key(id, first+n), Revision: 1, Body: b.text()})
+		docs = append(docs, persist.Document{Kind: pageKind, Key: b.page().key(under, first+n), Revision: 1, Body: b.text()})
 	}
 	return docs
 }

@@ -40,7 +40,8 @@ type job struct {
 	Format  string `json:"format"`
 	// Owner is the owner of who made the job; see [seqd.Caller].
 	Owner string `json:"owner,omitempty"`
-	// Nonce differs if a job that was removed is made again under its ID: see [job.once].
+	// Nonce differs if a job that was removed is made again under its ID: see [job.once] and
+	// [job.under].
 	Nonce string `json:"nonce,omitempty"`
 	// Request is a hash of what the caller asked for.
 	Request string `json:"request,omitempty"`
@@ -64,6 +65,11 @@ type job struct {
 	// Chunk is how many numbers are issued at once, and Chunks how often that was.
 	Chunk  int   `json:"chunk"`
 	Chunks int64 `json:"chunks,omitempty"`
+	// TooMany are how many numbers of the next chunk were refused as too many, if the job has a Ledger.
+	// The ledger may have issued the chunk in one of these counts, before a limit was lowered: Issued is
+	// true once it said so. Then it must be asked for that count.
+	TooMany []int `json:"tooMany,omitempty"`
+	Issued  bool  `json:"issued,omitempty"`
 	Done   int64 `json:"done,omitempty"`
 	// Cancel is true if the job is to end, once it has more chunks than CancelAt if it has a Ledger.
 	Cancel   bool   `json:"cancel,omitempty"`
@@ -134,6 +140,7 @@ func (j *job) begun(display string, ledger bool, now time.Time) {
 // issued adds a chunk. The pages must be in the store before the job is written.
 func (j *job) issued(b block, now time.Time) (full []pageBody) {
 	j.Chunks, j.Done, j.Updated = j.Chunks+1, j.Done+b.count(), now.UnixMilli()
+	j.TooMany, j.Issued = nil, false
 	j.Tail = join(j.Tail, b)
 	if runsOf(j.Tail) > mostTail {
 		full = j.turn()
@@ -159,7 +166,16 @@ func (j *job) turn() (full []pageBody) {
 // asked for again, which must not be before the job is written.
 func (j *job) refused(err *seqd.Error) (wait time.Duration) {
 	switch m, _ := err.Code.Meaning(); {
-	case err.Code == seqd.CodeInvalidCount && j.Chunk > 1 && j.next() > 1:
+	case err.Code == seqd.CodeIdempotencyKeyReused && len(j.TooMany) > 0:
+		n := len(j.TooMany) - 1
+		j.Chunk, j.TooMany, j.Issued = j.TooMany[n], j.TooMany[:n], true
+		return 0
+	case err.Code == seqd.CodeInvalidCount && j.Issued && !j.Cancel: // until the limit allows it again
+		return 10 * time.Second
+	case err.Code == seqd.CodeInvalidCount && !j.Issued && j.next() > 1:
+		if j.Ledger {
+			j.TooMany = append(j.TooMany, j.next())
+		}
 		j.Chunk = (j.next() + 1) / 2
 		return 0
 	case err.Code == seqd.CodeConflict && !isOfNode(err) && j.Done == 0 && j.Display != j.Refused && !j.Cancel:
@@ -215,8 +231,12 @@ type page struct {
 	Bytes int64  `json:"bytes"`
 }
 
+// under is how the keys of the pages of a job begin. Whoever removes a job that was removed already,
+// and made again, leaves those of the new one.
+func (j *job) under(id string) string { return id + "/" + j.Nonce + "/" }
+
 // key returns the key of page n of a job.
-func (p page) key(id string, n int) string { return fmt.Sprintf("%s/%06d-%s", id, n, p.Mark) }
+func (p page) key(under string, n int) string { return fmt.Sprintf("%s%06d-%s", under, n, p.Mark) }
 
 // size returns how many bytes the result has.
 func (j *job) size() (n int64) {

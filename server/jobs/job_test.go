@@ -83,7 +83,7 @@ func (s *issuing) run(id string, j *job) *job {
 		if s.rng.IntN(20) == 0 {
 			s.now = s.now.Add(time.Second)
 		}
-		must.Do(s.t, s.store.Documents().Keep(ctx, pagesOf(id, pages, full)))
+		must.Do(s.t, s.store.Documents().Keep(ctx, pagesOf(j.under(id), pages, full)))
 		if s.rng.IntN(4) == 0 { // the node is killed before it writes the job
 			if line != "" {
 				s.lost++
@@ -173,7 +173,7 @@ func TestPages(t *testing.T) {
 	}
 	full := j.issued(big, time.Unix(1, 0))
 	must.Equal(t, len(full), 5, "pages")
-	for _, doc := range pagesOf("x", 0, full) {
+	for _, doc := range pagesOf("x/n/", 0, full) {
 		must.Do(t, doc.CheckNew())
 	}
 	for range mostPages {
@@ -205,6 +205,21 @@ func TestRefused(t *testing.T) {
 	j.end(now)
 	must.Equal(t, j.State+" "+j.Code+" "+j.Detail, "failed invalid_count none", "state and why")
 	must.Equal(t, j.due(time.Hour), now.Add(time.Hour).UnixMilli(), "due")
+
+	j = fresh() // the ledger issued a chunk without an answer, and a limit was lowered before it is repeated
+	j.Ledger = true
+	for range 2 {
+		j.refused(&seqd.Error{Code: seqd.CodeInvalidCount})
+	}
+	for _, chunk := range []int{50, 100} {
+		j.refused(&seqd.Error{Code: seqd.CodeIdempotencyKeyReused})
+		must.Equal(t, j.next(), chunk, "chunk")
+	}
+	must.Equal(t, j.refused(&seqd.Error{Code: seqd.CodeInvalidCount}), 10*time.Second, "wait")
+	must.Equal(t, j.next(), 100, "chunk")
+	j.issued(block{Runs: []run{{1, 100, 1}}}, now)
+	j.refused(&seqd.Error{Code: seqd.CodeInvalidCount})
+	must.Equal(t, j.next(), 50, "the next chunk")
 
 	j = fresh() // the biz type was changed before it issued anything
 	j.refused(&seqd.Error{Code: seqd.CodeConflict})

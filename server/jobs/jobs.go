@@ -287,7 +287,7 @@ func (s *Jobs) Remove(ctx context.Context, id string, may func(admin.Job) error)
 		return err
 	}
 	if j.ended() {
-		return failure(s.delete(ctx, doc))
+		return failure(s.delete(ctx, doc, j))
 	}
 	err = s.opts.Terms.Edit(ctx, kind, id, func(state json.RawMessage) (json.RawMessage, int64, error) {
 		j, err := decode(id, state)
@@ -307,8 +307,8 @@ func (s *Jobs) Remove(ctx context.Context, id string, may func(admin.Job) error)
 }
 
 // delete removes a job that has ended, its pages first: whoever finds the job can do the rest.
-func (s *Jobs) delete(ctx context.Context, doc persist.Document) error {
-	for page, err := range persist.DocumentsUnder(ctx, s.opts.Documents, pageKind, doc.Key+"/") {
+func (s *Jobs) delete(ctx context.Context, doc persist.Document, j *job) error {
+	for page, err := range persist.DocumentsUnder(ctx, s.opts.Documents, pageKind, j.under(doc.Key)) {
 		if err == nil {
 			err = s.opts.Documents.Delete(ctx, pageKind, page.Key, page.Revision)
 		}

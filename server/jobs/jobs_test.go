@@ -413,6 +413,55 @@ func TestRemove(t *testing.T) {
 	})
 }
 
+// Somebody who removes a job that was removed, and made again under its ID, leaves the new one.
+func TestRemoveTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, false)
+		again := func(state string) (id string) {
+			made, _, err := c.first.Create(t.Context(), admin.NewJob{BizType: "coupon", Count: 5000, Once: "key"})
+			must.Do(t, err)
+			c.await(c.first, made.ID, state)
+			return made.ID
+		}
+		id := again(done)
+		j, _, doc, err := c.first.read(t.Context(), id)
+		must.Do(t, err)
+		must.Do(t, c.first.delete(t.Context(), doc, j))
+		must.Equal(t, again(done), id, "ID")
+		doc.Revision++ // or it would be that of the new job
+		must.Is(t, c.first.delete(t.Context(), doc, j), persist.ErrConflict)
+		must.Equal(t, len(c.numbers(c.first, id, false)), 5000, "numbers")
+	})
+}
+
+// After a restore, jobs that had not ended fail, and the others stay.
+func TestRestored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, false)
+		ended := c.create(5000)
+		c.await(c.first, ended, done)
+		c.mu.Lock()
+		c.refuse = func(*seqd.Call) error { time.Sleep(time.Second); return nil }
+		c.mu.Unlock()
+		late, _, err := c.first.Create(t.Context(), admin.NewJob{BizType: "coupon", Count: 1, At: time.Now().Add(time.Hour)})
+		must.Do(t, err)
+		begun := c.create(1_000_000)
+		c.await(c.first, begun, running)
+		time.Sleep(20 * time.Second)
+		c.first.kill()
+		time.Sleep(time.Minute)
+		for _, want := range [][]string{{begun, late.ID}, {begun}} { // it can be said again
+			slices.Sort(want)
+			must.Equal(t, fmt.Sprint(must.Get(Restored(t.Context(), c.store.Documents(), time.Now(), time.Hour))(t)), fmt.Sprint(want))
+		}
+		b := c.node("b")
+		must.Equal(t, c.await(b, begun, failed).Error.Code, string(seqd.CodeConflict))
+		must.Equal(t, int64(len(c.numbers(b, begun, true))) > 0, true, "it shows what it had")
+		c.await(b, late.ID, failed)
+		c.await(b, ended, done)
+	})
+}
+
 // The biz type shows numbers in another way while a job runs, or before its result is read.
 func TestChangedDisplay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

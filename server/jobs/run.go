@@ -73,7 +73,7 @@ func (s *Jobs) round(all context.Context) error {
 			s.opts.Log.Debug("a job cannot be read", "error", failed)
 		case j.ended():
 			if s.opts.Terms.Leading() {
-				err = errors.Join(err, s.delete(ctx, doc))
+				err = errors.Join(err, s.delete(ctx, doc, j))
 			}
 		case s.opts.Draining():
 		case free || j.Cancel:
@@ -184,7 +184,7 @@ func (s *Jobs) drive(ctx context.Context, id string, w *terms.Work, last *block)
 		pages, over := len(j.Pages), j.ended()
 		full, wait, elsewhere := s.step(ctx, id, j, last)
 		if full != nil {
-			if err := s.opts.Documents.Keep(ctx, pagesOf(id, pages, full)); err != nil {
+			if err := s.opts.Documents.Keep(ctx, pagesOf(j.under(id), pages, full)); err != nil {
 				return false, false, err
 			}
 		}

@@ -225,7 +225,7 @@ func (r *result) load(n int) error {
 		r.blocks, r.loaded = r.job.Tail, n
 		return nil
 	}
-	doc, err := r.docs.Read(r.ctx, pageKind, r.job.Pages[n].key(r.id, n))
+	doc, err := r.docs.Read(r.ctx, pageKind, r.job.Pages[n].key(r.job.under(r.id), n))
 	if errors.Is(err, persist.ErrNotFound) {
 		return noJob(r.id) // it was removed meanwhile
 	}

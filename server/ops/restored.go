@@ -13,6 +13,7 @@ import (
 	"github.com/seqd/seqd/server/backends"
 	"github.com/seqd/seqd/server/config"
 	"github.com/seqd/seqd/server/definitions"
+	"github.com/seqd/seqd/server/jobs"
 	"github.com/seqd/seqd/server/workers"
 	"github.com/seqd/seqd/strategy"
 )
@@ -86,6 +87,20 @@ func ShutTokens(ctx context.Context, cfg *config.Config) (names []string, err er
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
 	return access.Shut(ctx, store.Documents(), time.Now())
+}
+
+// FailJobs lets the jobs of the store fail that have not ended, and returns their IDs: after a restore
+// they would go on from where they were in the backup.
+func FailJobs(ctx context.Context, cfg *config.Config) (ids []string, err error) {
+	if err := checkKept(cfg.Store); err != nil {
+		return nil, err
+	}
+	store, err := backends.NewStore(ctx, cfg.Store, time.Now)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	return jobs.Restored(ctx, store.Documents(), time.Now(), cfg.Jobs.ResultTTL)
 }
 
 // allDefined returns every biz type as the nodes have it, also those that were disabled or deleted.
