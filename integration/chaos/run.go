@@ -238,6 +238,7 @@ func (l *laboratory) experiment(ctx context.Context) error {
 	stopLoad()
 	l.loaded.Wait()
 	if err == nil {
+		l.AwaitJobs(ctx, patience)
 		l.CloseBooks(ctx)
 	}
 	return errors.Join(err, ctx.Err())

@@ -89,6 +89,9 @@ func newView(h *evidence) *view {
 	v := &view{byNode: make(map[string][]int64), asked: make(map[string][]int64), pairs: make(map[[2]string][]*call)}
 	for n := range h.calls {
 		c := &h.calls[n]
+		if c.kind == record.Job { // nobody waits for its answer
+			continue
+		}
 		v.byStart = append(v.byStart, c)
 		v.asked[c.node] = append(v.asked[c.node], c.start)
 		pair := [2]string{c.node, c.bizType.Name}

@@ -16,6 +16,9 @@ import (
 //
 //   - a call that got no numbers, or a replay, may have skipped as many as it asked for
 //     (docs/PROMISES.md "what was in flight");
+//   - a chunk of a job is skipped if it was issued, and the job's owner could not write that: once if
+//     the job did not get done, and at each attempt while a fault lasts (docs/JOBS.md "at most one such
+//     chunk is skipped"); Job calls that got nothing stand for those of a job that was lost;
 //   - a process ended: with ordering per-node its two buffers; with strict its standby range and
 //     the range to start the cursor with; after a clean stop only what could not be returned
 //     because another node has allocated since (docs/PROMISES.md); a change of a biz type ends its
@@ -104,7 +107,7 @@ func (h *evidence) boundOf(c counter, all []*issue) (bound int64) {
 	if strict {
 		cursor = (3 + b.Reserve) * segment
 	}
-	bound += cursor + h.unanswered(b) + h.unheard(b)
+	bound += cursor + h.unanswered(b) + h.unheard(b) + h.chunks(b)
 	if b.OnRedisDown == record.Degrade {
 		bound += int64(len(h.world.Nodes)) * (h.end/int64(time.Second) + 1) * h.standby(b)
 	}
@@ -150,7 +153,7 @@ func gapOf(b *bizType) int64 { return max(b.RestoreGap, 10*max(b.MaxStep, b.Step
 // boundOfStore is boundOf of a counter whose numbers the store orders.
 func (h *evidence) boundOfStore(c counter, all []*issue) (bound int64) {
 	b := c.bizType
-	bound = h.unanswered(b) + h.unheard(b)
+	bound = h.unanswered(b) + h.unheard(b) + h.chunks(b)
 	if c.period != "" { // a process drops its first take of a period if the store does not say whether that was purged
 		bound += int64(len(h.lives)) * h.mostWaiting(b)
 	}
@@ -193,13 +196,13 @@ func (h *evidence) standby(b *bizType) int64 {
 	return min(max(100, 10*busiest), max(b.MaxStep, b.Step))
 }
 
-// mostWaiting returns the largest total that concurrent calls of a biz type asked for. A range is
-// not taken together with others.
+// mostWaiting returns the largest total that concurrent calls of a biz type asked for, and jobs. A
+// range is not taken together with others.
 func (h *evidence) mostWaiting(b *bizType) (most int64) {
 	type change struct{ at, by int64 }
 	var changes []change
 	for n := range h.calls {
-		if c := &h.calls[n]; c.bizType == b && c.kind != record.Range {
+		if c := &h.calls[n]; c.bizType == b && c.kind != record.Range && c.kind != record.Job {
 			changes = append(changes, change{c.start, int64(c.asked)}, change{c.end, -int64(c.asked)})
 		}
 	}
@@ -209,7 +212,37 @@ func (h *evidence) mostWaiting(b *bizType) (most int64) {
 		now += c.by
 		most = max(most, now)
 	}
-	return most
+	chunk := int64(0)
+	for n := range h.calls {
+		if c := &h.calls[n]; c.bizType == b && c.kind == record.Job {
+			chunk = max(chunk, chunkOf(c))
+		}
+	}
+	return most + jobsAtOnce*chunk
+}
+
+const (
+	jobsAtOnce = 2 // the default of jobs.atOnce
+	mostChunk  = 100_000
+)
+
+// chunkOf returns how many numbers a job issues at once.
+func chunkOf(c *call) int64 { return min(int64(c.asked), mostChunk) }
+
+// chunks returns how many numbers of a biz type jobs may have skipped.
+func (h *evidence) chunks(b *bizType) (numbers int64) {
+	for n := range h.calls {
+		c := &h.calls[n]
+		if c.bizType != b || c.kind != record.Job {
+			continue
+		}
+		for _, f := range h.faults {
+			if f.Begin <= c.end && f.End >= c.start {
+				numbers += attempts(f) * chunkOf(c)
+			}
+		}
+	}
+	return numbers
 }
 
 // unanswered returns how many numbers the calls of a biz type asked for that got no new numbers.

@@ -35,6 +35,25 @@ func TestSkipped(t *testing.T) {
 			s.fault(0, 10, "cut", "m", breaksStore)
 			s.call(20, 21, "a", slip, numbers(50, 2))
 		}, RuleSkipped},
+		{"by the store, a chunk of a job that was lost", func(s *story) {
+			lost := s.call(0, 1, "b", slip)
+			fails(lost, 5)
+			jobOf(lost)
+			jobOf(s.call(0, 21, "a", slip, numbers(6, 1)))
+		}, ""},
+		{"by the store, a chunk of a job that got done", func(s *story) { jobOf(s.call(0, 1, "a", slip, numbers(6, 5))) }, RuleSkipped},
+		{"by the store, a chunk of a job at each attempt", func(s *story) {
+			s.fault(0, 10, "kill", "b", func(*record.Fault) {}) // eight attempts
+			jobOf(s.call(5, 21, "a", slip, numbers(41, 5)))
+		}, ""},
+		{"by the store, more than that", func(s *story) {
+			s.fault(0, 10, "kill", "b", func(*record.Fault) {})
+			jobOf(s.call(5, 21, "a", slip, numbers(42, 5)))
+		}, RuleSkipped},
+		{"by the store, a chunk of a job after the fault", func(s *story) {
+			s.fault(0, 10, "kill", "b", func(*record.Fault) {})
+			jobOf(s.call(15, 21, "a", slip, numbers(6, 5)))
+		}, RuleSkipped},
 		{"by the store, two buffers of three nodes", func(s *story) {
 			s.fault(0, 10, "ordering", "", func(f *record.Fault) { f.Unordered = slip })
 			s.call(20, 21, "a", slip, numbers(61, 1))
@@ -107,3 +126,5 @@ func TestSkipped(t *testing.T) {
 		}, ""},
 	}.run(t)
 }
+
+func jobOf(c *record.Call) { c.Kind = record.Job }

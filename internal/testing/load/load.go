@@ -44,6 +44,8 @@ type Load struct {
 	// Sending is read-held by each call until it is in the journal.
 	Sending sync.RWMutex
 
+	jobs []*ordered // by orderJobs
+
 	released sync.Map // the reservations whose release callers have asked for, by ID: see mayConfirm
 }
 
@@ -59,13 +61,14 @@ type Loops struct {
 	Books  int // reservations and voids of gapless numbers
 	Audit  int // accounts of gapless numbers
 	Owners int // tokens of several callers, 0 or 1
+	Jobs   int // jobs, 0 or 1
 
 	Programs int // programs that lease worker IDs
 	Machines int // clients of CosId that lease machine IDs
 }
 
 // Usual are the loops of the fault laboratory.
-var Usual = Loops{Mixed: 16, Hammer: 3, Burst: 1, Admin: 1, RESP: 4, DropIn: 2, Books: 10, Audit: 1, Programs: 6}
+var Usual = Loops{Mixed: 16, Hammer: 3, Burst: 1, Admin: 1, RESP: 4, DropIn: 2, Books: 10, Audit: 1, Jobs: 1, Programs: 6}
 
 const (
 	burstSize = 40
@@ -102,6 +105,7 @@ func (l *Load) Run(ctx context.Context, others ...Loop) {
 	start(l.Loops.Audit, l.audit)
 	start(l.Loops.Owners, l.own)
 	start(l.Loops.Programs, l.runPrograms)
+	start(l.Loops.Jobs, l.orderJobs)
 	for _, other := range others {
 		start(1, other)
 	}

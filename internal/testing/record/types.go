@@ -85,6 +85,7 @@ const (
 	Idempotent = "idempotent" // POST with a key, one number or several
 	Parse      = "parse"      // parsing an ID
 	Admin      = "admin"      // a change of a biz type, or a read of one
+	Job        = "job"        // all numbers of a job, in no order with others
 	Range      = "range"      // a range that its holder issues from later, in no order with others
 
 	// Of gapless biz types.

@@ -16,6 +16,26 @@ import (
 	"github.com/seqd/seqd/internal/testing/sim/storesim"
 )
 
+// job is a job that a script has ordered.
+type job struct {
+	*World
+	bizType string
+	count   int
+	begun   int64
+	ID      string
+	State   string
+	Done    int
+	Node    string
+	// StartedAt is when it began, by the clock of its node.
+	StartedAt time.Time
+}
+
+// send sends a request about jobs to a node, and returns what it answers.
+func (w *World) send(ctx context.Context, n load.Node, method, path, body string) (status int, text string) {
+	status, _, text = w.load.Raw(ctx, n, method, path, body)
+	return status, text
+}
+
 // small are the settings of a biz type of which a job gets 98 numbers at a time.
 var small = load.Settings{"plugins": []load.Settings{{"name": "rate-limit", "rate": 1000, "burst": 100, "per": "number"}}}
 
@@ -54,7 +74,7 @@ func (j *job) becomes(node, state string) {
 func (j *job) result(node string) {
 	j.becomes(node, "done")
 	status, text := j.send(context.Background(), j.named(node), http.MethodGet, "/jobs/"+j.ID+"/result", "")
-	c := &record.Call{Start: j.begun, End: j.journal.Now(), Node: node, BizType: j.bizType, Kind: record.Range, Asked: j.count, Status: status}
+	c := &record.Call{Start: j.begun, End: j.journal.Now(), Node: node, BizType: j.bizType, Kind: record.Job, Asked: j.count, Status: status}
 	var numbers []int64
 	for line := range strings.FieldsSeq(text) {
 		n, err := strconv.ParseInt(line, 10, 64)

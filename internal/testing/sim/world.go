@@ -141,7 +141,6 @@ type World struct {
 	serving sync.WaitGroup // the ports of Redis
 	ended   atomic.Bool    // no life begins any more
 	begun   int            // how many faults a script has begun
-	ordered []*job         // by the random load
 
 	mu          sync.Mutex // guards what follows
 	storeOutage outage
@@ -228,6 +227,9 @@ func newWorld(t *testing.T, o Options) (w *World, err error) {
 	}
 	if o.Script == nil { // scripts do what no operator should
 		w.load.Loops.Programs, w.load.Loops.Machines = 6, 3
+		if !o.Bolt {
+			w.load.Loops.Jobs = 1
+		}
 	}
 	transport := &http.Transport{DialContext: w.dialAsCaller, MaxIdleConnsPerHost: 128, DisableCompression: true}
 	w.load.HTTP = &http.Client{Transport: transport}
@@ -364,13 +366,7 @@ func (w *World) improvise(ctx context.Context) {
 	}
 	loading, endLoad := context.WithCancel(ctx)
 	var loaded sync.WaitGroup
-	loaded.Go(func() {
-		if w.options.Script == nil && !w.options.Bolt {
-			w.load.Run(loading, w.orderJobs)
-		} else {
-			w.load.Run(loading)
-		}
-	})
+	loaded.Go(func() { w.load.Run(loading) })
 	if w.options.Script != nil {
 		w.options.Script(w)
 	} else {
@@ -390,7 +386,7 @@ func (w *World) improvise(ctx context.Context) {
 	time.Sleep(20 * time.Second) // everything is issued once more
 	endLoad()
 	loaded.Wait()
-	w.awaitJobs()
+	w.load.AwaitJobs(context.Background(), 3*settle)
 }
 
 // stop ends everything that the world has begun.
