@@ -27,6 +27,10 @@ type JobRequest struct {
 	Format string `json:"format,omitempty"`
 	// At is when the job begins at the earliest; zero for now.
 	At time.Time `json:"at,omitzero"`
+	// Every is day, week or month to make another job so often, when the clock of TimeZone, "" for UTC,
+	// shows the same as At; "" for one job.
+	Every    string `json:"every,omitempty"`
+	TimeZone string `json:"timeZone,omitempty"`
 	// Once is the Idempotency-Key, "" for none. With it the request may be repeated.
 	Once string `json:"-"`
 }
@@ -39,7 +43,12 @@ type Job struct {
 	Key     string `json:"key,omitempty"`
 	Count   int64  `json:"count"`
 	Format  string `json:"format"`
-	// State is queued, running, done, failed or cancelled.
+	// Every and TimeZone are those of a schedule, which makes jobs, the next one at At. Schedule is the
+	// ID of the schedule that made the job.
+	Every    string `json:"every,omitempty"`
+	TimeZone string `json:"timeZone,omitempty"`
+	Schedule string `json:"schedule,omitempty"`
+	// State is queued, running, done, failed, cancelled, or scheduled for a schedule.
 	State string `json:"state"`
 	// Done is how many numbers it has issued, Rate how many in a second, and SecondsLeft how long it
 	// still takes; nil if that is not known.

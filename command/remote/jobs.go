@@ -34,9 +34,11 @@ func createJob(env *clitool.Env) *cobra.Command {
 	at := ""
 	cmd := &cobra.Command{
 		Use: "create BIZTYPE COUNT", Short: "Make a job",
-		Long: `Make a job that issues COUNT numbers of a biz type. It prints the ID of the job.`,
+		Long: `Make a job that issues COUNT numbers of a biz type, or with --every a schedule that makes such a job
+each day, week or month. It prints the ID.`,
 		Example: `  seqd jobs create coupon 1000000 --format csv --name spring
-  seqd jobs create coupon 1000000 --at 2026-12-24T00:00:00Z --idempotency-key christmas`,
+  seqd jobs create coupon 1000000 --at 2026-12-24T00:00:00Z --idempotency-key christmas
+  seqd jobs create coupon 1000 --at 2026-12-01T06:00:00+01:00 --every day --time-zone Europe/Berlin`,
 		Args: clitool.Operands("BIZTYPE", "COUNT"), ValidArgsFunction: first(env.CompleteBizTypes),
 		RunE: withAdmin(env, func(cmd *cobra.Command, a *admin.Admin, args []string) (err error) {
 			r.BizType = args[0]
@@ -60,6 +62,8 @@ func createJob(env *clitool.Env) *cobra.Command {
 	f.StringVar(&r.Format, "format", "text", "`FORMAT` of the result: text, csv or jsonl")
 	f.StringVar(&r.Name, "name", "", "a `NAME` for people")
 	f.StringVar(&at, "at", "", "when the job begins at the earliest, as a `TIME` (default: now)")
+	f.StringVar(&r.Every, "every", "", "make another job each `PERIOD`: day, week or month")
+	f.StringVar(&r.TimeZone, "time-zone", "", "the `ZONE` whose clock shows the time of --at each time, such as Europe/Berlin (default: UTC)")
 	f.StringVar(&r.Once, "idempotency-key", "", "a `KEY` with which the same command makes no other job")
 	return cmd
 }
@@ -161,7 +165,7 @@ so the same command goes on with a download that broke off.`,
 func removeJob(env *clitool.Env) *cobra.Command {
 	return &cobra.Command{
 		Use: "remove JOB", Short: "Cancel a job, or remove it with its result",
-		Long:    "Cancel a job that is queued or running. One that has ended is removed with its result.",
+		Long:    "Cancel a job that is queued or running, or end a schedule. One that has ended is removed.",
 		Example: "  seqd jobs remove 0123456789abcdef0123456789abcdef",
 		Args:    clitool.Operands("JOB"), ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: withAdmin(env, func(cmd *cobra.Command, a *admin.Admin, args []string) error {

@@ -35,6 +35,12 @@ func TestJobs(t *testing.T) {
 		}
 	}
 	must.Equal(t, l.run("jobs", "remove", id).code, 0, "removing it")
+	schedule := strings.TrimSpace(l.run("jobs", "create", "coupon", "5", "--at", "2099-01-01T06:00:00Z", "--every", "month", "--time-zone", "Asia/Tokyo").errs)
+	must.Equal(t, strings.Contains(schedule, "more than a year ahead"), true, "%s", schedule)
+	schedule = strings.TrimSpace(l.run("jobs", "create", "coupon", "5", "--every", "month", "--time-zone", "Asia/Tokyo").out)
+	if got := l.run("jobs", "get", schedule); !strings.Contains(got.out, "scheduled") {
+		t.Errorf("a schedule: %+v", got)
+	}
 	for _, args := range [][]string{{"jobs", "get", id}, {"jobs", "download", id}, {"jobs", "create", "coupon", "x"}, {"jobs", "create", "coupon", "1", "--at", "soon"}, {"jobs", "create", "coupon", "0"}, {"jobs", "create", "nothing", "1"}} {
 		if got := l.run(args...); got.code == 0 || got.errs == "" {
 			t.Errorf("%v: %+v", args, got)

@@ -23,6 +23,15 @@ func (c *checker) jobs(url string) {
 	}
 	post(`{"bizType": "order"}`, 400, "invalid_count", true)
 	post(`{"bizType": "order", "count": 1, "format": "xml"}`, 400, "invalid_request", true)
+	post(`{"bizType": "order", "count": 1, "every": "hour"}`, 400, "invalid_request", true)
+	post(`{"bizType": "order", "count": 1, "timeZone": "UTC"}`, 400, "invalid_request", false)
+	post(`{"bizType": "order", "count": 1, "at": "2040-01-01T00:00:00Z", "every": "day"}`, 400, "invalid_request", false)
+	post(fmt.Sprintf(`{"bizType": "order", "count": 1, "every": "week", "at": %q, "timeZone": "Europe/Berlin"}`, time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)), 202, "", false)
+	c.on(url, call{op: get, target: "/jobs/" + job.ID, status: 200})
+	must.Equal(c, job.State, "scheduled", "state")
+	c.on(url, call{op: result, target: "/jobs/" + job.ID + "/result", status: 409, code: "job_not_done"})
+	c.on(url, call{op: remove, target: "/jobs/" + job.ID, status: 204})
+	c.on(url, call{op: remove, target: "/jobs/" + job.ID, status: 204})
 	post(`{"bizType": "nothing", "count": 1}`, 404, "unknown_biz_type", false)
 	c.on(url, call{op: create, target: "/jobs", headers: []string{"Content-Type: text/plain"}, body: `{}`, status: 415, code: "unsupported_media_type", wrong: true})
 	for _, format := range []string{"text", "csv"} { // the validator takes jsonl for JSON

@@ -16,6 +16,10 @@ type NewJob struct {
 	Format string
 	// At is when the job begins at the earliest; zero for now.
 	At time.Time
+	// Every is day, week or month if another job is to be made so often, when the clock of TimeZone
+	// shows the same as At; "" for one job.
+	Every    string
+	TimeZone string
 	// Once identifies the request of its owner if it may be repeated; "" if not.
 	Once string
 	// Owner is the owner of the job; see [seqd.Caller].
@@ -30,7 +34,13 @@ type Job struct {
 	Key     string `json:"key,omitempty"`
 	Count   int64  `json:"count"`
 	Format  string `json:"format"`
-	// State is queued, running, done, failed or cancelled.
+	// Every and TimeZone are those of a schedule, which makes jobs, the next one at At. Schedule is the
+	// ID of the schedule that made the job.
+	Every    string `json:"every,omitempty"`
+	TimeZone string `json:"timeZone,omitempty"`
+	Schedule string `json:"schedule,omitempty"`
+	// State is queued, running, done, failed or cancelled; that of a schedule is scheduled or cancelled,
+	// or failed after a restore.
 	State string `json:"state"`
 	Done  int64  `json:"done"`
 	// Rate is numbers per second since the job began. SecondsLeft is set if it is running.

@@ -85,11 +85,11 @@ func (j jobs) create(c *gin.Context, all admin.Jobs) error {
 
 // readJob reads the body of a new job.
 func readJob(body []byte, n *admin.NewJob) error {
-	o, err := readObject(body, "name", "bizType", "key", "count", "format", "at")
+	o, err := readObject(body, "name", "bizType", "key", "count", "format", "at", "every", "timeZone")
 	if err != nil {
 		return err
 	}
-	for key, to := range map[string]*string{"name": &n.Name, "bizType": &n.BizType, "key": &n.Key, "format": &n.Format} {
+	for key, to := range map[string]*string{"name": &n.Name, "bizType": &n.BizType, "key": &n.Key, "format": &n.Format, "every": &n.Every, "timeZone": &n.TimeZone} {
 		if err := o.take(key, "text", to); err != nil {
 			return err
 		}

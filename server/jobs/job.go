@@ -43,6 +43,13 @@ type job struct {
 	// Nonce differs if a job that was removed is made again under its ID: see [job.once] and
 	// [job.under].
 	Nonce string `json:"nonce,omitempty"`
+	// Every is day, week or month for a schedule, whose first job was due at First, by the clock of
+	// Zone; it has made Times jobs, or left them out. Schedule is the ID of the schedule that made a job.
+	Every    string `json:"every,omitempty"`
+	Zone     string `json:"zone,omitempty"`
+	First    int64  `json:"first,omitempty"`
+	Times    int64  `json:"times,omitempty"`
+	Schedule string `json:"schedule,omitempty"`
 	// Request is a hash of what the caller asked for.
 	Request string `json:"request,omitempty"`
 	// At, Created, Started, Ended and Updated are in ms since the Unix epoch, 0 for not yet. At is

@@ -97,7 +97,7 @@ func (s *Jobs) Create(ctx context.Context, n admin.NewJob) (made admin.Job, crea
 	if err := check(n, now); err != nil {
 		return made, false, err
 	}
-	id, request := idOf(n), hashOf(n.Name, n.BizType, n.Key, n.Count, n.Format, n.At.UnixMilli())
+	id, request := idOf(n), hashOf(n.Name, n.BizType, n.Key, n.Count, n.Format, n.At.UnixMilli(), n.Every, n.TimeZone)
 	if n.Once != "" {
 		if made, err = s.again(ctx, id, request); seqd.CodeOf(err) != seqd.CodeUnknownJob {
 			return made, false, err
@@ -115,6 +115,14 @@ func (s *Jobs) Create(ctx context.Context, n admin.NewJob) (made admin.Job, crea
 	j := &job{
 		Name: n.Name, BizType: n.BizType, Key: n.Key, Count: n.Count, Format: n.Format, Owner: n.Owner, Nonce: random(6), Request: request,
 		At: max(n.At.UnixMilli(), now.UnixMilli()), Created: now.UnixMilli(), State: queued, Chunk: mostChunk,
+	}
+	if n.Every != "" {
+		if !n.At.IsZero() {
+			j.At = n.At.UnixMilli()
+		}
+		if err := j.repeats(n.Every, n.TimeZone, now); err != nil {
+			return made, false, err
+		}
 	}
 	doc, err := documentOf(id, j, s.opts.ResultTTL)
 	if err != nil {
@@ -147,7 +155,10 @@ func check(n admin.NewJob, now time.Time) error {
 	case utf8.RuneCountInString(n.Name) > longestName || strings.ContainsFunc(n.Name, control):
 		return seqd.Errorf(seqd.CodeInvalidRequest, "name has more than %d characters, or some that cannot be shown", longestName)
 	}
-	return seqd.CheckName(n.BizType)
+	if err := seqd.CheckName(n.BizType); err != nil {
+		return err
+	}
+	return checkEvery(n, now)
 }
 
 // idOf returns the ID of a new job. That of a request that may be repeated is always the same, so
@@ -346,7 +357,7 @@ func (s *Jobs) Shown(ctx context.Context, bizType, display string) (id string, e
 func (s *Jobs) shown(id string, j *job, owner terms.Owner) admin.Job {
 	shown := admin.Job{
 		ID: id, Name: j.Name, BizType: j.BizType, Key: j.Key, Count: j.Count, Format: j.Format, State: j.State, Done: j.Done,
-		At: admin.Time(j.At), CreatedAt: admin.Time(j.Created), Owner: j.Owner,
+		At: admin.Time(j.At), CreatedAt: admin.Time(j.Created), Owner: j.Owner, Every: j.Every, TimeZone: j.Zone, Schedule: j.Schedule,
 	}
 	if j.Started > 0 {
 		shown.StartedAt = admin.Time(j.Started)

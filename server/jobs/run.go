@@ -76,6 +76,8 @@ func (s *Jobs) round(all context.Context) error {
 				err = errors.Join(err, s.delete(ctx, doc, j))
 			}
 		case s.opts.Draining():
+		case j.Every != "":
+			err = errors.Join(err, s.repeat(ctx, doc, j))
 		case free || j.Cancel:
 			more, failed := s.begin(ctx, all, doc.Key, owner, j.Cancel)
 			free = free && more

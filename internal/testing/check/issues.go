@@ -17,7 +17,7 @@ type issue struct {
 	*call             // the first answer
 	start, end  int64 // hide the fields of call
 	low, high   int64 // the smallest and the largest number, 0 if unknown
-	alone       bool  // it belongs to one call, and so to one process
+	alone       bool  // it belongs to one call that is no job, and so to one process
 	firstEnding *call // the call that end belongs to
 }
 
@@ -65,7 +65,7 @@ func (h *evidence) issues(r *Report) []issue {
 			continue
 		}
 		if c.answered() {
-			all = append(all, issue{call: c, start: c.start, end: c.end, alone: true, firstEnding: c})
+			all = append(all, issue{call: c, start: c.start, end: c.end, alone: c.kind != record.Job, firstEnding: c})
 		}
 	}
 	for _, k := range keys {

@@ -18,8 +18,7 @@
 // Idempotency-Keys repeated at other nodes, reservations, drop-ins, callers that leave, changes of
 // definitions. Programs lease worker IDs, and use the times of their leases, by clocks that are right,
 // ahead or behind; some do so by the protocol of CosId. Somebody orders jobs, and downloads their results
-// at the end. What they got is checked by the checker of the laboratory (internal/testing/check), and what
-// jobs issued by jobs.go.
+// at the end. What they got is checked by the checker of the laboratory (internal/testing/check).
 //
 // With every fifth seed nodes do works under terms (package server/terms): no two may do one at once.
 //
