@@ -110,6 +110,7 @@ func (b *back) tell(s *metrics.Source) {
 	s.Workers = func(tell func(string, metrics.Pool)) {
 		b.workers.Measure(func(pool string, f workers.Figures) { tell(pool, metrics.Pool(f)) })
 	}
+	s.Jobs = func() metrics.Jobs { return metrics.Jobs(b.jobs.Measure()) }
 	if b.store.Store.Shared() {
 		s.Mixed = b.nodes.Mixed
 	}

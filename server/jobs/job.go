@@ -77,7 +77,7 @@ type job struct {
 	// true once it said so. Then it must be asked for that count.
 	TooMany []int `json:"tooMany,omitempty"`
 	Issued  bool  `json:"issued,omitempty"`
-	Done   int64 `json:"done,omitempty"`
+	Done    int64 `json:"done,omitempty"`
 	// Cancel is true if the job is to end, once it has more chunks than CancelAt if it has a Ledger.
 	Cancel   bool   `json:"cancel,omitempty"`
 	CancelAt int64  `json:"cancelAt,omitempty"`

@@ -78,10 +78,36 @@ type Jobs struct {
 
 	mu      sync.Mutex // guards what follows
 	here    map[string]bool
+	figures Figures
 	running sync.WaitGroup // those that are here
 }
 
 var _ admin.Jobs = (*Jobs)(nil)
+
+// Figures are what a node measures of jobs.
+type Figures struct {
+	// Running are those that it runs, and Waiting those that nobody ran when it last looked, although
+	// they were due: at most mostDue.
+	Running, Waiting int64
+	// Done, Failed and Cancelled are totals of those that ended on it, and Numbers of what it issued.
+	Done, Failed, Cancelled, Numbers int64
+}
+
+// Measure returns the figures of this node.
+func (s *Jobs) Measure() Figures {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f := s.figures
+	f.Running = int64(len(s.here))
+	return f
+}
+
+// note changes the figures.
+func (s *Jobs) note(change func(*Figures)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change(&s.figures)
+}
 
 // New returns the jobs of a store. [Jobs.Run] runs them.
 func New(o Options) *Jobs {

@@ -458,6 +458,12 @@ func TestRestored(t *testing.T) {
 		must.Equal(t, c.await(b, begun, failed).Error.Code, string(seqd.CodeConflict))
 		must.Equal(t, int64(len(c.numbers(b, begun, true))) > 0, true, "it shows what it had")
 		c.await(b, late.ID, failed)
+		must.Equal(t, b.Measure(), Figures{Failed: 1}, "figures") // the other one had not begun
+		again, _, err := b.Create(t.Context(), admin.NewJob{BizType: "coupon", Count: 5000})
+		must.Do(t, err)
+		c.await(b, again.ID, done)
+		time.Sleep(time.Second)
+		must.Equal(t, b.Measure(), Figures{Failed: 1, Done: 1, Numbers: 5000}, "figures")
 		c.await(b, ended, done)
 	})
 }

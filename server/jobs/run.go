@@ -65,9 +65,12 @@ func (s *Jobs) round(all context.Context) error {
 	if sabotage.Off(sabotage.JobOrder) {
 		slices.Reverse(docs)
 	}
-	free := s.opts.AtOnce > 0
+	free, waiting := s.opts.AtOnce > 0, int64(0)
 	for _, doc := range docs {
 		j, owner, failed := jobIn(doc)
+		if failed == nil && j.State == queued {
+			waiting++
+		}
 		switch {
 		case failed != nil:
 			s.opts.Log.Debug("a job cannot be read", "error", failed)
@@ -84,6 +87,7 @@ func (s *Jobs) round(all context.Context) error {
 			err = errors.Join(err, failed)
 		}
 	}
+	s.note(func(f *Figures) { f.Waiting = waiting })
 	return err
 }
 
@@ -183,7 +187,7 @@ func (s *Jobs) drive(ctx context.Context, id string, w *terms.Work, last *block)
 		if ctx.Err() != nil || s.opts.Draining() && !j.ended() {
 			return false, false, s.write(ctx, w.Release, j, due)
 		}
-		pages, over := len(j.Pages), j.ended()
+		pages, over, was := len(j.Pages), j.ended(), j.Done
 		full, wait, elsewhere := s.step(ctx, id, j, last)
 		if full != nil {
 			if err := s.opts.Documents.Keep(ctx, pagesOf(j.under(id), pages, full)); err != nil {
@@ -204,7 +208,14 @@ func (s *Jobs) drive(ctx context.Context, id string, w *terms.Work, last *block)
 			return false, true, nil
 		case err != nil:
 			return false, !errors.Is(err, terms.ErrNoSession), err
-		case j.ended() && !over:
+		}
+		s.note(func(f *Figures) {
+			f.Numbers += j.Done - was
+			if j.ended() && !over {
+				*map[string]*int64{done: &f.Done, failed: &f.Failed, cancelled: &f.Cancelled}[j.State]++
+			}
+		})
+		if j.ended() && !over {
 			s.opts.Log.Info("a job ended", "job", id, "bizType", j.BizType, "state", j.State, "numbers", j.Done)
 		}
 		if j.ended() {

@@ -42,6 +42,8 @@ type Source struct {
 	AnswerBytes func() (bytes, most int64)
 	// Workers tells what this node measures of each pool of worker IDs.
 	Workers func(tell func(pool string, p Pool))
+	// Jobs returns what this node measures of jobs.
+	Jobs func() Jobs
 	// LinesDropped and LinesSkipped count log lines, SpansDropped counts spans that were left out.
 	LinesDropped, LinesSkipped, SpansDropped func() int64
 }
@@ -63,6 +65,9 @@ type Pool struct {
 	StandingBy            int64
 	Leased, Renewed, Lost int64
 }
+
+// Jobs is what a node measures of jobs.
+type Jobs struct{ Running, Waiting, Done, Failed, Cancelled, Numbers int64 }
 
 // Describe implements [prometheus.Collector].
 func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
@@ -143,6 +148,15 @@ func (m *Metrics) collectProcess(to chan<- prometheus.Metric, s Source) {
 		idempotentTotal.send(to, float64(h.Issued), "issued")
 		idempotentTotal.send(to, float64(h.Replayed), "replayed")
 		idempotentTotal.send(to, float64(h.Failed), "failed")
+	}
+	if s.Jobs != nil {
+		j := s.Jobs()
+		jobsRunning.send(to, float64(j.Running))
+		jobsWaiting.send(to, float64(j.Waiting))
+		jobsEnded.send(to, float64(j.Done), "done")
+		jobsEnded.send(to, float64(j.Failed), "failed")
+		jobsEnded.send(to, float64(j.Cancelled), "cancelled")
+		jobNumbers.send(to, float64(j.Numbers))
 	}
 	if s.AnswerBytes != nil {
 		bytes, most := s.AnswerBytes()

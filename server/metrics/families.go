@@ -190,6 +190,14 @@ var (
 	workersLost    = counter("seqd_worker_leases_lost_total", "Renewals and releases that this node refused because the lease had ended.", "pool")
 )
 
+// Jobs.
+var (
+	jobsRunning = gauge(most, "seqd_jobs_running", "Jobs that this node runs.")
+	jobsWaiting = gauge(most, "seqd_jobs_waiting", "Jobs that were due and had not begun when this node last looked, at most 100.")
+	jobsEnded   = counter("seqd_jobs_ended_total", "Jobs that ended on this node: done, failed or cancelled.", "state")
+	jobNumbers  = counter("seqd_job_numbers_total", "Numbers that this node issued for jobs.")
+)
+
 // Plugins and rejection handlers. A handler is in plugin, as webhook:1, and its biz_type is empty.
 var (
 	queueDepth   = gauge(most, "seqd_queue_depth", "Records that wait in a queue.", "biz_type", "plugin")
