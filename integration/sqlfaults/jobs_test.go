@@ -1,15 +1,21 @@
 package sqlfaults
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/node"
 )
@@ -49,4 +55,60 @@ func TestJobOfANodeThatIsKilled(t *testing.T) {
 			must.Equal(t, last, fmt.Sprint(count), "the last number of a result without a gap")
 		}
 	}
+}
+
+// A job of codes gets done although the node that runs it is killed again and again. Its result is
+// complete, and has nothing twice. The log says how fast it was, and how fast the result is downloaded
+// beside seqd generate, which issues as many.
+func TestCodesWhileNodesAreKilled(t *testing.T) {
+	longtest.Only(t)
+	const count, digits = 10_000_000, 9
+	env := []string{
+		"SEQD_STORE_DRIVER=postgres", "SEQD_STORE_POSTGRES_URL=" + testenv.StartPostgres(t).URL(), "SEQD_SEGMENT_ORDERING=per-node", "SEQD_SEGMENT_MAXSTEP=1000000",
+		fmt.Sprintf(`SEQD_BIZTYPES=[{"name":"coupon","plugins":[{"name":"obfuscate","digits":%d,"key":"a key of a test, known to all"},{"name":"format","template":"C{seq:0%d}-{check}","check":"damm"}]}]`, digits, digits),
+	}
+	nodes := []*node.Node{node.StartReady(t, t.TempDir(), env...), node.StartReady(t, t.TempDir(), env...)}
+	var job struct {
+		ID, State string
+		Done      int
+	}
+	answer := must.Get(nodes[0].Do(http.MethodPost, "/jobs", fmt.Sprintf(`{"bizType":"coupon","count":%d}`, count)))(t)
+	must.Do(t, json.Unmarshal([]byte(answer.Body), &job))
+	look := func() {
+		_, text := nodes[1].Status("/jobs/" + job.ID)
+		must.Do(t, json.Unmarshal([]byte(text), &job))
+	}
+	began, kills := time.Now(), 0
+	for job.State != "done" {
+		from := job.Done
+		await.True(t, "the job goes on", func() bool { look(); return job.Done >= from+count/8 || job.State == "done" })
+		if job.State != "done" { // whichever runs it
+			nodes[kills%2].Kill()
+			nodes[kills%2] = node.StartReady(t, t.TempDir(), env...)
+			kills++
+		}
+	}
+	t.Logf("%d codes in %v, with %d kills", count, time.Since(began).Round(time.Second), kills)
+
+	dir := t.TempDir()
+	run := func(args ...string) time.Duration {
+		began := time.Now()
+		output, code := node.Command(t, dir, nil, append(args, "--addr", nodes[1].URL)...)
+		must.Equal(t, code, 0, "%s", output)
+		return time.Since(began).Round(time.Millisecond)
+	}
+	t.Logf("downloaded in %v; seqd generate takes %v", run("jobs", "download", job.ID, "-o", "codes"), run("generate", "coupon", "--count", strconv.Itoa(count), "-o", "more"))
+
+	var seen [1_000_000_000 / 64]uint64
+	file := must.Get(os.Open(filepath.Join(dir, "codes")))(t)
+	defer file.Close()
+	lines := 0
+	for all := bufio.NewScanner(file); all.Scan(); lines++ {
+		n := must.Get(strconv.Atoi(all.Text()[1 : 1+digits]))(t)
+		if seen[n/64]>>(n%64)&1 != 0 {
+			t.Errorf("%s is there twice", all.Text())
+		}
+		seen[n/64] |= 1 << (n % 64)
+	}
+	must.Equal(t, lines, count, "codes")
 }
