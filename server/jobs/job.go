@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -59,6 +60,9 @@ type job struct {
 	Started int64 `json:"started,omitempty"`
 	Ended   int64 `json:"ended,omitempty"`
 	Updated int64 `json:"updated,omitempty"`
+	// Expires is until when the job is kept after its end, in ms since the Unix epoch. What callers
+	// were told counts, whatever the settings say by then.
+	Expires int64 `json:"expires,omitempty"`
 
 	State string `json:"state"`
 	// Display is how the numbers are shown, as the job found it when it began; see
@@ -105,7 +109,7 @@ const (
 // due is when something is to be done for the job, in ms since the Unix epoch.
 func (j *job) due(resultTTL time.Duration) int64 {
 	if j.ended() {
-		return j.Ended + resultTTL.Milliseconds()
+		return cmp.Or(j.Expires, j.Ended+resultTTL.Milliseconds())
 	}
 	return max(1, j.At, j.Created)
 }
@@ -207,17 +211,17 @@ func (j *job) fail(err *seqd.Error) {
 }
 
 // stop asks for the end of a job. A job that has not begun ends at once.
-func (j *job) stop(now time.Time) {
+func (j *job) stop(now time.Time, resultTTL time.Duration) {
 	if !j.Cancel {
 		j.Cancel, j.CancelAt = true, j.Chunks
 	}
 	if j.Display == "" {
-		j.end(now)
+		j.end(now, resultTTL)
 	}
 }
 
 // end ends the job. The pages must be in the store before it is written.
-func (j *job) end(now time.Time) (full []pageBody) {
+func (j *job) end(now time.Time, resultTTL time.Duration) (full []pageBody) {
 	j.State = done
 	if j.Done < j.Count {
 		j.State = cancelled
@@ -226,6 +230,7 @@ func (j *job) end(now time.Time) (full []pageBody) {
 		}
 	}
 	j.Ended = max(1, now.UnixMilli())
+	j.Expires = j.Ended + resultTTL.Milliseconds()
 	return j.turn()
 }
 

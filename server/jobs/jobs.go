@@ -332,7 +332,7 @@ func (s *Jobs) Remove(ctx context.Context, id string, may func(admin.Job) error)
 			return nil, 0, err
 		}
 		if !j.ended() {
-			j.stop(s.opts.Now())
+			j.stop(s.opts.Now(), s.opts.ResultTTL)
 		}
 		return j.encode(), j.due(s.opts.ResultTTL), nil
 	})

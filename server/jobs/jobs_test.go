@@ -98,8 +98,10 @@ type cluster struct {
 	*testing.T
 	store *memory.Store
 	*counter
-	first  *node
-	atOnce int // of the next node
+	first *node
+	// of the next node
+	atOnce    int
+	resultTTL time.Duration
 }
 
 // node is a node, which can be killed.
@@ -145,7 +147,7 @@ func (w way) Delete(ctx context.Context, kind, key string, revision int64) error
 }
 
 func newCluster(t *testing.T, ledger bool) *cluster {
-	c := &cluster{T: t, store: memory.New(time.Now), counter: &counter{next: 1, ledger: ledger, display: "d", given: map[string]seqd.Run{}, most: 1000}, atOnce: 2}
+	c := &cluster{T: t, store: memory.New(time.Now), counter: &counter{next: 1, ledger: ledger, display: "d", given: map[string]seqd.Run{}, most: 1000}, atOnce: 2, resultTTL: time.Hour}
 	c.first = c.node("first")
 	time.Sleep(2 * terms.Life) // until it may take anything
 	return c
@@ -158,7 +160,7 @@ func (c *cluster) node(name string) *node {
 	t := terms.New(terms.Options{Documents: docs, Shared: true, Node: name, Now: time.Now, Log: log})
 	n.Jobs = New(Options{
 		Documents: docs, Terms: t, Issuer: c.counter, Now: time.Now, Draining: n.draining.Load, Log: log,
-		AtOnce: c.atOnce, Most: 10, ResultTTL: time.Hour,
+		AtOnce: c.atOnce, Most: 10, ResultTTL: c.resultTTL,
 	})
 	ctx, cancel := context.WithCancel(c.Context())
 	n.kill = func() { n.cut.Store(true); cancel() }
@@ -466,6 +468,26 @@ func TestRestored(t *testing.T) {
 		must.Equal(t, b.Measure(), Figures{Failed: 1, Done: 1, Numbers: 5000}, "figures")
 		c.await(b, ended, done)
 	})
+}
+
+// A result is kept for as long as its job said when it ended, although nodes keep others for longer
+// or shorter since then, and until then its numbers must be shown as they were.
+func TestResultTTLChanges(t *testing.T) {
+	for _, other := range []time.Duration{time.Minute, 24 * time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCluster(t, false)
+			id := c.create(10)
+			ends := c.await(c.first, id, done).ExpiresAt
+			c.first.kill()
+			c.resultTTL = other
+			n := c.node("other")
+			time.Sleep(50 * time.Minute)
+			must.Equal(t, must.Get(n.Get(t.Context(), id))(t).ExpiresAt, ends, "the end")
+			must.Equal(t, must.Get(n.Shown(t.Context(), "coupon", ""))(t), id, "the job that keeps its biz type as it is")
+			time.Sleep(11 * time.Minute)
+			must.Code(t, must.Err(n.Get(t.Context(), id)), seqd.CodeUnknownJob)
+		})
+	}
 }
 
 // The biz type shows numbers in another way while a job runs, or before its result is read.

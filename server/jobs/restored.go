@@ -25,7 +25,7 @@ func Restored(ctx context.Context, documents persist.Documents, now time.Time, r
 			continue
 		}
 		j.fail(seqd.Errorf(seqd.CodeConflict, "a backup of the store was restored, in which this job had not ended: make another one for the numbers that you still need"))
-		j.stop(now)
+		j.stop(now, resultTTL)
 		text, err := json.Marshal(body{owner, j.encode()})
 		if err != nil {
 			return ids, err

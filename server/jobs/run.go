@@ -265,7 +265,7 @@ func (s *Jobs) step(ctx context.Context, id string, j *job, last *block) (full [
 			full = j.issued(*last, s.opts.Now())
 		}
 	case end:
-		full = j.end(now)
+		full = j.end(now, s.opts.ResultTTL)
 	case nothing:
 	}
 	if err != nil {
