@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -28,11 +29,17 @@ func documentOf(id string, j *job, resultTTL time.Duration) (persist.Document, e
 	return persist.Document{Kind: kind, Key: id, Revision: 1, Body: string(text), Timestamp: j.Created, Expires: j.due(resultTTL)}, err
 }
 
+// errRemoved is returned for what a job leaves for a while: see [Jobs.delete].
+var errRemoved = errors.New("the job was removed")
+
 // jobIn returns the job in a document, and its owner.
 func jobIn(doc persist.Document) (*job, terms.Owner, error) {
 	var b body
 	if err := json.Unmarshal([]byte(doc.Body), &b); err != nil {
 		return nil, b.Owner, fmt.Errorf("%w: job %s: %w", persist.ErrInvalid, doc.Key, err)
+	}
+	if b.State == nil {
+		return nil, b.Owner, errRemoved
 	}
 	j, err := decode(doc.Key, b.State)
 	return j, b.Owner, err

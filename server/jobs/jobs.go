@@ -124,8 +124,9 @@ func (s *Jobs) Create(ctx context.Context, n admin.NewJob) (made admin.Job, crea
 		return made, false, err
 	}
 	id, request := idOf(n), hashOf(n.Name, n.BizType, n.Key, n.Count, n.Format, n.At.UnixMilli(), n.Every, n.TimeZone)
+	removed := int64(0)
 	if n.Once != "" {
-		if made, err = s.again(ctx, id, request); seqd.CodeOf(err) != seqd.CodeUnknownJob {
+		if made, removed, err = s.again(ctx, id, request); seqd.CodeOf(err) != seqd.CodeUnknownJob {
 			return made, false, err
 		}
 	}
@@ -139,7 +140,7 @@ func (s *Jobs) Create(ctx context.Context, n admin.NewJob) (made admin.Job, crea
 		return made, false, err
 	}
 	j := &job{
-		Name: n.Name, BizType: n.BizType, Key: n.Key, Count: n.Count, Format: n.Format, Owner: n.Owner, Nonce: random(6), Request: request,
+		Name: n.Name, BizType: n.BizType, Key: n.Key, Count: n.Count, Format: n.Format, Owner: n.Owner, Nonce: random(6), Named: n.Once != "", Request: request,
 		At: max(n.At.UnixMilli(), now.UnixMilli()), Created: now.UnixMilli(), State: queued, Chunk: mostChunk,
 	}
 	if n.Every != "" {
@@ -154,9 +155,10 @@ func (s *Jobs) Create(ctx context.Context, n admin.NewJob) (made admin.Job, crea
 	if err != nil {
 		return made, false, err
 	}
-	err = s.opts.Documents.Create(ctx, doc)
-	if errors.Is(err, persist.ErrExists) { // the same request was faster
-		made, err = s.again(ctx, id, request)
+	doc.Revision = removed + 1
+	err = persist.Put(ctx, s.opts.Documents, doc)
+	if persist.Overtaken(err) { // the same request was faster
+		made, _, err = s.again(ctx, id, request)
 		return made, false, err
 	}
 	if err != nil {
@@ -212,16 +214,17 @@ func hashOf(parts ...any) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// again returns the job that a repeated request has made.
-func (s *Jobs) again(ctx context.Context, id, request string) (admin.Job, error) {
-	j, owner, _, err := s.read(ctx, id)
+// again returns the job that a repeated request has made. If that was removed, it returns the revision
+// that it had.
+func (s *Jobs) again(ctx context.Context, id, request string) (made admin.Job, removed int64, err error) {
+	j, owner, doc, err := s.read(ctx, id)
 	if err != nil {
-		return admin.Job{}, err
+		return made, doc.Revision, err
 	}
 	if j.Request != request {
-		return admin.Job{}, seqd.Errorf(seqd.CodeIdempotencyKeyReused, "this Idempotency-Key was used for another job; a new job needs a new key")
+		return made, 0, seqd.Errorf(seqd.CodeIdempotencyKeyReused, "this Idempotency-Key was used for another job; a new job needs a new key")
 	}
-	return s.shown(id, j, owner), nil
+	return s.shown(id, j, owner), 0, nil
 }
 
 // room returns an error if there are as many jobs as possible.
@@ -252,6 +255,9 @@ func (s *Jobs) read(ctx context.Context, id string) (*job, terms.Owner, persist.
 		return nil, terms.Owner{}, doc, failure(err)
 	}
 	j, owner, err := jobIn(doc)
+	if errors.Is(err, errRemoved) {
+		err = noJob(id)
+	}
 	return j, owner, doc, failure(err)
 }
 
@@ -343,7 +349,12 @@ func (s *Jobs) Remove(ctx context.Context, id string, may func(admin.Job) error)
 	return failure(err)
 }
 
-// delete removes a job that has ended, its pages first: whoever finds the job can do the rest.
+// goneFor is for how long a removed job leaves its document: longer than a removal can be late.
+const goneFor = time.Minute
+
+// delete removes a job that has ended, its pages first: whoever finds the job can do the rest. One that
+// can be made again under its ID leaves its document for a while, so that the revision goes on: a
+// removal that comes late, or is repeated, removes no other job.
 func (s *Jobs) delete(ctx context.Context, doc persist.Document, j *job) error {
 	for page, err := range persist.DocumentsUnder(ctx, s.opts.Documents, pageKind, j.under(doc.Key)) {
 		if err == nil {
@@ -353,7 +364,13 @@ func (s *Jobs) delete(ctx context.Context, doc persist.Document, j *job) error {
 			return err
 		}
 	}
-	err := s.opts.Documents.Delete(ctx, kind, doc.Key, doc.Revision)
+	var err error
+	if doc.Expires = s.opts.Now().Add(goneFor).UnixMilli(); j.Named {
+		doc.Revision, doc.Body = doc.Revision+1, "{}"
+		err = s.opts.Documents.Update(ctx, doc)
+	} else {
+		err = s.opts.Documents.Delete(ctx, kind, doc.Key, doc.Revision)
+	}
 	if errors.Is(err, persist.ErrNotFound) {
 		return nil
 	}

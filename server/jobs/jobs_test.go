@@ -107,8 +107,9 @@ type cluster struct {
 // node is a node, which can be killed.
 type node struct {
 	*Jobs
-	cut      atomic.Bool // the store does not answer
-	permits  atomic.Bool // no permit can be changed
+	cut      atomic.Bool                   // the store does not answer
+	permits  atomic.Bool                   // no permit can be changed
+	late     atomic.Pointer[chan struct{}] // what is deleted waits until it is closed
 	loses    atomic.Int64
 	kill     func()
 	draining atomic.Bool
@@ -143,6 +144,10 @@ func (w way) Update(ctx context.Context, d persist.Document) error {
 }
 
 func (w way) Delete(ctx context.Context, kind, key string, revision int64) error {
+	if late := w.n.late.Load(); late != nil {
+		<-*late
+		ctx = context.WithoutCancel(ctx)
+	}
 	return w.do(func() error { return w.Documents.Delete(ctx, kind, key, revision) })
 }
 
@@ -415,24 +420,38 @@ func TestRemove(t *testing.T) {
 	})
 }
 
-// Somebody who removes a job that was removed, and made again under its ID, leaves the new one.
-func TestRemoveTwice(t *testing.T) {
+// A job is removed twice, as by a repeated request, and made again under its ID. The first removal,
+// which was held up, leaves the new job and its result alone.
+func TestRemovedLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, false)
-		again := func(state string) (id string) {
-			made, _, err := c.first.Create(t.Context(), admin.NewJob{BizType: "coupon", Count: 5000, Once: "key"})
+		other := c.node("other")
+		time.Sleep(2 * terms.Life)
+		anybody := func(admin.Job) error { return nil }
+		create := func() string {
+			job, _, err := c.first.Create(t.Context(), admin.NewJob{BizType: "coupon", Count: 10, Once: "key"})
 			must.Do(t, err)
-			c.await(c.first, made.ID, state)
-			return made.ID
+			c.await(c.first, job.ID, done)
+			return job.ID
 		}
-		id := again(done)
-		j, _, doc, err := c.first.read(t.Context(), id)
-		must.Do(t, err)
-		must.Do(t, c.first.delete(t.Context(), doc, j))
-		must.Equal(t, again(done), id, "ID")
-		doc.Revision++ // or it would be that of the new job
-		must.Is(t, c.first.delete(t.Context(), doc, j), persist.ErrConflict)
-		must.Equal(t, len(c.numbers(c.first, id, false)), 5000, "numbers")
+		id := create()
+		late, removed := make(chan struct{}), make(chan struct{})
+		other.late.Store(&late)
+		go func() {
+			defer close(removed)
+			_ = other.Remove(t.Context(), id, anybody)
+		}()
+		synctest.Wait()
+		must.Do(t, c.first.Remove(t.Context(), id, anybody))
+		must.Code(t, must.Err(c.first.Get(t.Context(), id)), seqd.CodeUnknownJob)
+		must.Equal(t, create(), id, "the job that is made again")
+		close(late)
+		<-removed
+		must.Equal(t, len(c.numbers(c.first, id, false)), 10, "numbers of the new result")
+		must.Do(t, c.first.Remove(t.Context(), id, anybody))
+		time.Sleep(time.Hour)
+		must.Equal(t, len(must.Get(c.store.Documents().List(t.Context(), kind, "", 10))(t)), 0, "jobs")
+		must.Equal(t, len(must.Get(c.store.Documents().List(t.Context(), pageKind, "", 10))(t)), 0, "pages")
 	})
 }
 

@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"github.com/seqd/seqd"
@@ -18,11 +19,11 @@ func Restored(ctx context.Context, documents persist.Documents, now time.Time, r
 			return ids, err
 		}
 		j, owner, err := jobIn(doc)
+		if errors.Is(err, errRemoved) || err == nil && j.ended() {
+			continue
+		}
 		if err != nil {
 			return ids, err
-		}
-		if j.ended() {
-			continue
 		}
 		j.fail(seqd.Errorf(seqd.CodeConflict, "a backup of the store was restored, in which this job had not ended: make another one for the numbers that you still need"))
 		j.stop(now, resultTTL)

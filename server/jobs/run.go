@@ -72,6 +72,10 @@ func (s *Jobs) round(all context.Context) error {
 			waiting++
 		}
 		switch {
+		case errors.Is(failed, errRemoved):
+			if s.opts.Terms.Leading() {
+				err = errors.Join(err, s.opts.Documents.Delete(ctx, kind, doc.Key, doc.Revision))
+			}
 		case failed != nil:
 			s.opts.Log.Debug("a job cannot be read", "error", failed)
 		case j.ended():
