@@ -60,6 +60,9 @@ type Options struct {
 	Issuer    Issuer
 	// Now is the time that nodes have in common.
 	Now func() time.Time
+	// Past returns the time before which what has ended may be removed, in ms since the Unix epoch; ok
+	// is false if a clock has jumped, so that nothing may. If it is nil, Now says it.
+	Past func(ctx context.Context) (before int64, ok bool, err error)
 	// Draining reports whether the node is about to stop. Then it leaves its jobs to others.
 	Draining func() bool
 	Log      *slog.Logger

@@ -102,6 +102,7 @@ type cluster struct {
 	// of the next node
 	atOnce    int
 	resultTTL time.Duration
+	past      func(context.Context) (int64, bool, error)
 }
 
 // node is a node, which can be killed.
@@ -165,7 +166,7 @@ func (c *cluster) node(name string) *node {
 	t := terms.New(terms.Options{Documents: docs, Shared: true, Node: name, Now: time.Now, Log: log})
 	n.Jobs = New(Options{
 		Documents: docs, Terms: t, Issuer: c.counter, Now: time.Now, Draining: n.draining.Load, Log: log,
-		AtOnce: c.atOnce, Most: 10, ResultTTL: c.resultTTL,
+		AtOnce: c.atOnce, Most: 10, ResultTTL: c.resultTTL, Past: c.past,
 	})
 	ctx, cancel := context.WithCancel(c.Context())
 	n.kill = func() { n.cut.Store(true); cancel() }
@@ -417,6 +418,26 @@ func TestRemove(t *testing.T) {
 		job := c.await(c.first, id, cancelled)
 		must.Code(t, errOf(c.first.Result(t.Context(), id, false)), seqd.CodeJobEnded)
 		must.Equal(t, int64(len(c.numbers(c.first, id, true))), job.Done, "numbers until then")
+	})
+}
+
+// A clock that has jumped removes no result, and keeps no job from beginning.
+func TestResultStaysAfterAJump(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, false)
+		c.first.kill()
+		var settled atomic.Bool
+		c.past = func(context.Context) (int64, bool, error) { return time.Now().UnixMilli(), settled.Load(), nil }
+		c.first = c.node("next")
+		time.Sleep(2 * terms.Life)
+		id := c.create(10)
+		c.await(c.first, id, done)
+		time.Sleep(2 * time.Hour)
+		c.await(c.first, id, done)
+		c.await(c.first, c.create(10), done)
+		settled.Store(true)
+		time.Sleep(time.Minute)
+		must.Code(t, must.Err(c.first.Get(t.Context(), id)), seqd.CodeUnknownJob)
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/sabotage"
+	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/server/terms"
 )
 
@@ -58,9 +59,20 @@ func (s *Jobs) Run(ctx context.Context) {
 func (s *Jobs) round(all context.Context) error {
 	ctx, cancel := context.WithTimeout(all, storePatience)
 	defer cancel()
-	docs, err := s.opts.Documents.Due(ctx, kind, s.opts.Now().UnixMilli()+1, mostDue)
+	now := s.opts.Now().UnixMilli()
+	docs, err := s.opts.Documents.Due(ctx, kind, now+1, mostDue)
 	if err != nil {
 		return err
+	}
+	past := now
+	if s.opts.Past != nil && slices.ContainsFunc(docs, isOver) {
+		before, ok, err := s.opts.Past(ctx)
+		if past = before; !ok || err != nil {
+			past = 0
+			if docs, err = s.opts.Documents.Due(ctx, kind, now+1, mostDue+s.opts.Most); err != nil { // what stays hides no job
+				return err
+			}
+		}
 	}
 	if sabotage.Off(sabotage.JobOrder) {
 		slices.Reverse(docs)
@@ -73,13 +85,13 @@ func (s *Jobs) round(all context.Context) error {
 		}
 		switch {
 		case errors.Is(failed, errRemoved):
-			if s.opts.Terms.Leading() {
+			if s.opts.Terms.Leading() && doc.Expires <= past {
 				err = errors.Join(err, s.opts.Documents.Delete(ctx, kind, doc.Key, doc.Revision))
 			}
 		case failed != nil:
 			s.opts.Log.Debug("a job cannot be read", "error", failed)
 		case j.ended():
-			if s.opts.Terms.Leading() {
+			if s.opts.Terms.Leading() && doc.Expires <= past {
 				err = errors.Join(err, s.delete(ctx, doc, j))
 			}
 		case s.opts.Draining():
@@ -93,6 +105,12 @@ func (s *Jobs) round(all context.Context) error {
 	}
 	s.note(func(f *Figures) { f.Waiting = waiting })
 	return err
+}
+
+// isOver reports whether a document has nothing left but to be removed.
+func isOver(doc persist.Document) bool {
+	j, _, err := jobIn(doc)
+	return errors.Is(err, errRemoved) || err == nil && j.ended()
 }
 
 // begin begins a job if nobody runs it, which ends with all. more is false if no further job may
