@@ -62,7 +62,7 @@ func TestReachable(t *testing.T) {
 	w.curl(http.StatusCreated, "PUT", "/worker-pools/shop", `{}`)
 	p := w.visit("")
 	for _, hash := range []string{
-		"#/overview", "#/workers", "#/workers?new=1", "#/workers/shop", "#/workers/shop/edit", "#/biz-types", "#/new", "#/access", "#/access?new=1", "#/access/till-7",
+		"#/overview", "#/jobs", "#/jobs?new=1", "#/workers", "#/workers?new=1", "#/workers/shop", "#/workers/shop/edit", "#/biz-types", "#/new", "#/access", "#/access?new=1", "#/access/till-7",
 		"#/biz-types/order/overview", "#/biz-types/order/edit", "#/biz-types/order/numbers", "#/biz-types/order/history",
 		"#/biz-types/order/stats", "#/biz-types/ticket/keys", "#/biz-types/invoice/account", "#/biz-types/invoice/reservations",
 	} {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 
 	"github.com/seqd/seqd"
@@ -14,9 +15,15 @@ import (
 // it: a browser would first ask this node whether they may, and the answer is no.
 const markHeader = "Seqd-Console"
 
+// resultPath matches the paths of results of jobs, which the browser saves itself: the page would
+// have to hold them in memory. A browser that follows a link sends no header of the page. The answer
+// changes nothing, and no page can read it.
+var resultPath = regexp.MustCompile(`^` + apiPath + `/jobs/[0-9a-f]{32}/result$`)
+
 // checkPage returns an error unless a request is from the page itself.
 func checkPage(r *http.Request) error {
 	switch mark := r.Header[markHeader]; {
+	case len(mark) == 0 && reads(r) && resultPath.MatchString(r.URL.EscapedPath()) && !httpapi.FromElsewhere(r):
 	case len(mark) != 1 || mark[0] != "1":
 		return seqd.Errorf(seqd.CodeForbidden, "requests to the console have the header %s: 1; programs use the API itself, without %s", markHeader, apiPath)
 	case httpapi.FromElsewhere(r):

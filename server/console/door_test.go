@@ -111,6 +111,27 @@ func TestForeignPages(t *testing.T) {
 	}
 }
 
+// The browser saves the result of a job without the page, and nothing else.
+func TestResultWithoutThePage(t *testing.T) {
+	n := newWorld(t).node()
+	cookie := with(n.signIn(opsSecret))
+	result := "/console/api/jobs/" + strings.Repeat("0a", 16) + "/result"
+	reached := func(method, target string, headers ...string) bool {
+		return n.raw(method, target, "", append(headers, cookie)...).Code != http.StatusForbidden
+	}
+	for _, headers := range [][]string{nil, {"Sec-Fetch-Site: same-origin"}} {
+		must.Equal(t, reached("GET", result, headers...) && reached("HEAD", result+"?partial=true", headers...), true, "the API gets it with %v", headers)
+	}
+	want(t, n.raw("GET", result, ""), http.StatusUnauthorized, "unauthorized")
+	for _, headers := range [][]string{{"Sec-Fetch-Site: cross-site"}, {"Sec-Fetch-Site: same-site"}, {"Origin: http://evil.example"}, {"Seqd-Console: 0"}} {
+		must.Equal(t, reached("GET", result, headers...), false, "the API gets it with %v", headers)
+	}
+	for _, target := range []string{result[:len(result)-len("/result")], result + "/", "/console/api/jobs/x/result", "/console/api/jobs/../jobs/" + strings.Repeat("0a", 16) + "/result", strings.Replace(result, "jobs", "j%6Fbs", 1)} {
+		must.Equal(t, reached("GET", target), false, "the API gets %s", target)
+	}
+	must.Equal(t, reached("POST", result) || reached("DELETE", result), false, "the API gets other methods")
+}
+
 // No preflight lets pages of other origins send the header.
 func TestPreflight(t *testing.T) {
 	n := newWorld(t).node()

@@ -6,6 +6,9 @@ import (
 	"github.com/seqd/seqd/server/connections"
 )
 
+// DispositionOf returns the header that names the file of a result.
+var DispositionOf = dispositionOf
+
 // WithPlace returns the context of requests on a connection that has a place.
 func WithPlace(ctx context.Context, place *connections.Place) context.Context {
 	return context.WithValue(ctx, connKey{}, &connection{place: place})

@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -196,11 +198,7 @@ func (j jobs) result(c *gin.Context, all admin.Jobs) error {
 	}
 	header := c.Writer.Header()
 	header["Content-Type"] = resultTypes[job.Format]
-	ending := job.Format
-	if ending == "text" {
-		ending = "txt"
-	}
-	header["Content-Disposition"] = []string{fmt.Sprintf(`attachment; filename="%s-%s.%s"`, job.BizType, id[:8], ending)}
+	header["Content-Disposition"] = []string{dispositionOf(job)}
 	// A removed job may be made again under its ID.
 	header["Etag"] = []string{strconv.Quote(id + "-" + job.EndedAt)}
 	r := &download{ReadSeeker: reader, c: c}
@@ -209,6 +207,23 @@ func (j jobs) result(c *gin.Context, all admin.Jobs) error {
 	}
 	http.ServeContent(c.Writer, c.Request, "", time.Time{}, r)
 	return r.failed
+}
+
+// unsafeInNames are characters that some file system does not allow.
+var unsafeInNames = regexp.MustCompile(`[/\\:*?"<>|]`)
+
+// dispositionOf returns the header that names the file of a result: as its job is called, and for
+// clients that read only ASCII, or if it has no name, after the biz type and the ID.
+func dispositionOf(job admin.Job) string {
+	ending := "." + job.Format
+	if job.Format == "text" {
+		ending = ".txt"
+	}
+	header := fmt.Sprintf(`attachment; filename="%s-%s%s"`, job.BizType, job.ID[:8], ending)
+	if name := strings.Trim(unsafeInNames.ReplaceAllString(job.Name, "-"), " ."); name != "" {
+		header += "; filename*=UTF-8''" + strings.ReplaceAll(url.QueryEscape(name+ending), "+", "%20")
+	}
+	return header
 }
 
 // oneRange matches the ranges that are answered.

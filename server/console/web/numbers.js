@@ -5,6 +5,7 @@ import { h, put } from "./dom.js";
 import {
   atField, idList, keyField, onceOnly, plain, rowForm, sender, soft, terms,
 } from "./forms.js";
+import { jobsOf } from "./jobs.js";
 import { whyNotIssue } from "./scopes.js";
 import { notice, section, status } from "./ui.js";
 import { clock, count, number, time, zone } from "./words.js";
@@ -71,6 +72,8 @@ export const showNumbers = (pane, it, ctx) => {
       lead: it.strategy === "gapless"
         ? "These are real numbers: make those void that nobody uses. To try out, reserve some."
         : "These are real numbers: nobody else gets them, and nothing takes them back.",
-    }, it.enabled || notice("warn", "The biz type is disabled: it issues nothing."), take, results),
+    }, it.enabled || notice("warn", "The biz type is disabled: it issues nothing."), take, results,
+    h("p", { class: "links" }, "Many numbers: ", h("a", { href: jobsOf(it.name, { new: 1 }) }, "New job"),
+      h("a", { href: jobsOf(it.name) }, `Jobs of ${it.name}`))),
     section("Parse an ID", {}, parseForm(it, ctx)));
 };

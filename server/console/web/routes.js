@@ -7,6 +7,7 @@ const routes = [
   ["biz-types", (parts) => parts.length === 2 && parts[1] === "edit", () => import("./editor.js")],
   ["biz-types", (parts) => parts.length >= 1, () => import("./biztype.js")],
   ["new", (parts) => parts.length === 0, () => import("./editor.js")],
+  ["jobs", (parts) => parts.length <= 1, () => import("./jobs.js")],
   ["workers", (parts) => parts.length <= 1 || (parts.length === 2 && parts[1] === "edit"),
     () => import("./workers.js")],
   ["access", () => true, () => import("./access.js")],
