@@ -113,6 +113,25 @@ func (a *Admin) Job(ctx context.Context, id string) (j Job, err error) {
 	return j, err
 }
 
+// AwaitJob returns a job once it has ended. seen is called with the job each time that AwaitJob looks,
+// at least once.
+func (a *Admin) AwaitJob(ctx context.Context, id string, seen func(Job)) (Job, error) {
+	for wait := 100 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		j, err := a.Job(ctx, id)
+		if err != nil {
+			return j, err
+		}
+		if seen(j); j.Ended() {
+			return j, nil
+		}
+		select {
+		case <-ctx.Done():
+			return j, ctx.Err()
+		case <-time.After(wait):
+		}
+	}
+}
+
 // RemoveJob cancels a job, or removes one that has ended with its result.
 func (a *Admin) RemoveJob(ctx context.Context, id string) error {
 	_, err := a.ask(ctx, client.Request{Op: "remove job", Method: http.MethodDelete, Path: named("/jobs/", id)}, nil)

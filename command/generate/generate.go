@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/client"
+	"github.com/seqd/seqd/client/admin"
 )
 
 // stdout is the name of an Output that is [job].Stdout.
@@ -35,6 +36,9 @@ type job struct {
 	Resume bool
 	// Force replaces a file that exists.
 	Force bool
+	// Job is "" to issue at once, [newJob] to issue through a job of the service, and otherwise the ID
+	// of a job that is there already.
+	Job string
 	// Batch is how many IDs one request asks for. 0 takes as many as the service allows, at most
 	// [mostBatch].
 	Batch int
@@ -48,6 +52,8 @@ type job struct {
 	// Progress is called with the number of lines in the file at the beginning and after each change,
 	// never by two goroutines at once. It may be nil.
 	Progress func(lines int64)
+	// Issued is called with the job as it is now and then. It may be nil.
+	Issued func(admin.Job)
 	// Waiting is called with what is in the way each time that a request failed and is repeated. It
 	// must be safe for concurrent use. It may be nil.
 	Waiting func(error)
@@ -127,12 +133,18 @@ func generate(ctx context.Context, o job) (summary, error) {
 		return sum, err
 	}
 	sum.Resumed = out.lines()
-	err = (&generator{job: o, out: out, source: from}).run(ctx)
+	if o.Job != "" {
+		err = (&background{job: o, out: out, admin: admin.New(from.client)}).run(ctx)
+	} else {
+		err = (&generator{job: o, out: out, source: from}).run(ctx)
+	}
 	if err = out.end(err); err != nil && out.resumable() {
 		err = &resumableError{Lines: out.lines(), Err: err}
 	}
 	sum.Lines = out.lines()
-	sum.Skipped = from.issued.Load() - (sum.Lines - sum.Resumed)
+	if o.Job == "" {
+		sum.Skipped = from.issued.Load() - (sum.Lines - sum.Resumed)
+	}
 	took := time.Since(began)
 	sum.TookMS = float64(took) / float64(time.Millisecond)
 	sum.Rate = float64(sum.Lines-sum.Resumed) / max(took.Seconds(), 1e-9)
@@ -173,6 +185,9 @@ func (o *job) complete() error {
 	}
 	if o.Progress == nil {
 		o.Progress = func(int64) {}
+	}
+	if o.Issued == nil {
+		o.Issued = func(admin.Job) {}
 	}
 	if o.Waiting == nil {
 		o.Waiting = func(error) {}

@@ -166,7 +166,7 @@ func TestResumeAfterCrash(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, path := serve(t), filepath.Join(t.TempDir(), "codes.txt")
 			count := int64(strings.Count(tt.want, "\n")) + 2500
-			must.Do(t, (note{noteFormat, "invite", count}).write(path))
+			must.Do(t, (note{Format: noteFormat, BizType: "invite", Count: count}).write(path))
 			must.Do(t, os.WriteFile(path, []byte(tt.left), 0o600))
 			o := options(s, path, count)
 			o.Resume = true
@@ -188,7 +188,7 @@ func TestMistakes(t *testing.T) {
 	for _, path := range []string{existing, incomplete} {
 		must.Do(t, os.WriteFile(path, []byte("precious\n"), 0o600))
 	}
-	must.Do(t, (note{noteFormat, "invite", 100}).write(incomplete))
+	must.Do(t, (note{Format: noteFormat, BizType: "invite", Count: 100}).write(incomplete))
 	must.Do(t, os.Mkdir(folderName, 0o700))
 	s := serve(t)
 	for name, tt := range map[string]struct {
@@ -442,7 +442,7 @@ func TestFileTakenAway(t *testing.T) {
 func TestForce(t *testing.T) {
 	s, path := serve(t), filepath.Join(t.TempDir(), "codes.txt")
 	must.Do(t, os.WriteFile(path, bytes.Repeat([]byte("old\n"), 100_000), 0o600))
-	must.Do(t, (note{noteFormat, "order", 7}).write(path))
+	must.Do(t, (note{Format: noteFormat, BizType: "order", Count: 7}).write(path))
 	o := options(s, path, 2000)
 	o.Force = true
 	must.Get(generate(t.Context(), o))(t)

@@ -27,7 +27,14 @@ type note struct {
 	Format  int    `json:"format"`
 	BizType string `json:"bizType"`
 	Count   int64  `json:"count"`
+	// Once is the Idempotency-Key of the job that the numbers come from, and Job its ID, "" before it
+	// is made. Both are "" if there is no job.
+	Once string `json:"once,omitempty"`
+	Job  string `json:"job,omitempty"`
 }
+
+// jobbed reports whether the numbers come from a job.
+func (n note) jobbed() bool { return n.Once+n.Job != "" }
 
 // write makes the note durable.
 func (n note) write(path string) error {
@@ -54,28 +61,33 @@ func writeSynced(path string, text []byte) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// same returns an error unless the note beside a file is this one.
-func (n note) same(path string) error {
+// same returns the note beside a file, and an error unless the file is for the same numbers.
+func (n note) same(path string) (found note, err error) {
 	text, err := os.ReadFile(path + noteSuffix)
 	if errors.Is(err, fs.ErrNotExist) {
-		return mistakef("%s cannot be resumed: %w %s", path, errNoNote, path+noteSuffix)
+		return found, mistakef("%s cannot be resumed: %w %s", path, errNoNote, path+noteSuffix)
 	}
 	if err != nil {
-		return err
+		return found, err
 	}
-	var found note
 	if err := json.Unmarshal(text, &found); err != nil {
-		return mistakef("%s is damaged: %w", path+noteSuffix, err)
+		return found, mistakef("%s is damaged: %w", path+noteSuffix, err)
 	}
 	switch {
 	case found.Format != noteFormat:
-		return mistakef("%s has the format %d, and this version of seqd reads %d", path+noteSuffix, found.Format, noteFormat)
+		return found, mistakef("%s has the format %d, and this version of seqd reads %d", path+noteSuffix, found.Format, noteFormat)
 	case found.BizType != n.BizType:
-		return mistakef("%s is for numbers of %q, not of %q: name another file", path, found.BizType, n.BizType)
+		return found, mistakef("%s is for numbers of %q, not of %q: name another file", path, found.BizType, n.BizType)
 	case found.Count != n.Count:
-		return mistakef("%s is for %d numbers, not for %d: resume it with --count %d", path, found.Count, n.Count, found.Count)
+		return found, mistakef("%s is for %d numbers, not for %d: resume it with --count %d", path, found.Count, n.Count, found.Count)
+	case found.jobbed() && !n.jobbed():
+		return found, mistakef("%s was begun through a job: resume it with --job", path)
+	case n.jobbed() && !found.jobbed():
+		return found, mistakef("%s was begun without a job: resume it without --job", path)
+	case n.Job != "" && n.Job != found.Job:
+		return found, mistakef("%s is for the job %q, not for %q: resume it with --job alone", path, found.Job, n.Job)
 	}
-	return nil
+	return found, nil
 }
 
 // removeNote makes a file count as complete.

@@ -17,14 +17,15 @@ type output struct {
 	stream  io.Closer // nil for a file and for the standard output
 	file    *os.File  // nil for a stream
 	path    string    // of the file
-	count   int64     // lines in the end
-	written int64     // lines that are in it or in buf
-	pending int64     // lines in buf
-	size    int64     // bytes in the file, all of them whole lines
-	buf     []byte    // whole lines that are not written yet
-	began   bool      // by this run, so nothing is lost if it is removed while it is empty
-	removed bool      // it was without a line
-	broken  bool      // nothing more can be written
+	note    note
+	count   int64  // lines in the end
+	written int64  // lines that are in it or in buf
+	pending int64  // lines in buf
+	size    int64  // bytes in the file, all of them whole lines
+	buf     []byte // whole lines that are not written yet
+	began   bool   // by this run, so nothing is lost if it is removed while it is empty
+	removed bool   // it was without a line
+	broken  bool   // nothing more can be written
 }
 
 // enough is how many bytes are written at a time, if there are so many.
@@ -33,13 +34,16 @@ const enough = 256 << 10
 // lines returns how many lines there are.
 func (out *output) lines() int64 { return out.written }
 
+// length returns how many bytes those lines have.
+func (out *output) length() int64 { return out.size + int64(len(out.buf)) }
+
 // resumable reports whether a later run can continue.
 func (out *output) resumable() bool { return out.file != nil && !out.removed }
 
 // open opens the output. A file is locked until the run ends.
 func open(o *job) (*output, error) {
 	if o.Output == stdout {
-		return &output{w: o.Stdout, path: o.Output, count: o.Count}, nil
+		return &output{w: o.Stdout, path: o.Output, count: o.Count, note: noteOf(o)}, nil
 	}
 	info, err := os.Stat(o.Output)
 	switch {
@@ -50,7 +54,7 @@ func open(o *job) (*output, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &output{w: f, stream: f, path: o.Output, count: o.Count}, nil
+		return &output{w: f, stream: f, path: o.Output, count: o.Count, note: noteOf(o)}, nil
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return nil, err
 	}
@@ -130,23 +134,23 @@ func (out *output) begin(o *job) error {
 	if err != nil {
 		return err
 	}
-	mine := note{Format: noteFormat, BizType: o.BizType, Count: o.Count}
-	if o.Resume && info.Size() > 0 {
-		if err := mine.same(out.path); err != nil {
+	out.note = noteOf(o)
+	if o.Resume {
+		found, err := out.note.same(out.path)
+		// Nothing is lost if the file is empty, but it may be promised to another run.
+		if err != nil && (info.Size() > 0 || !errors.Is(err, errNoNote)) {
 			return err
 		}
-		return out.measure(info.Size())
-	}
-	if o.Resume { // nothing is lost if the file is empty, but it may be promised to another run
-		if err := mine.same(out.path); err != nil && !errors.Is(err, errNoNote) {
-			return err
+		if err == nil && (info.Size() > 0 || found.jobbed()) {
+			out.note = found
+			return out.measure(info.Size())
 		}
 	}
 	// The old lines are gone for good before the note says whose the file is.
 	if err := errors.Join(out.file.Truncate(0), out.file.Sync()); err != nil {
 		return out.explain(err)
 	}
-	if err := mine.write(out.path); err != nil {
+	if err := out.note.write(out.path); err != nil {
 		return errors.Join(out.explain(err), os.Remove(out.path))
 	}
 	out.began = true
@@ -255,8 +259,11 @@ func (out *output) end(cause error) error {
 	return errors.Join(cause, out.file.Close())
 }
 
-// explain says where an error of the file happened. Most say it themselves.
+// explain says where an error of the file happened, if there is one. Most say it themselves.
 func (out *output) explain(err error) error {
+	if err == nil {
+		return nil
+	}
 	if _, ok := errors.AsType[*fs.PathError](err); ok {
 		return err
 	}

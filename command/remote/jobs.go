@@ -127,19 +127,15 @@ so the same command goes on with a download that broke off.`,
   seqd jobs download 0123456789abcdef0123456789abcdef | gzip >coupons.txt.gz`,
 		Args: clitool.Operands("JOB"), ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: withAdmin(env, func(cmd *cobra.Command, a *admin.Admin, args []string) (err error) {
-			j, err := a.Job(cmd.Context(), args[0])
-			for ; err == nil && wait && !j.Ended(); j, err = a.Job(cmd.Context(), args[0]) {
-				select {
-				case <-cmd.Context().Done():
-					return cmd.Context().Err()
-				case <-time.After(time.Second):
-				}
+			id := args[0]
+			if _, err = a.Job(cmd.Context(), id); err == nil && wait {
+				_, err = a.AwaitJob(cmd.Context(), id, func(admin.Job) {})
 			}
 			if err != nil {
 				return err
 			}
 			if output == "" {
-				_, err = a.JobResult(cmd.Context(), j.ID, 0, partial, env.Out)
+				_, err = a.JobResult(cmd.Context(), id, 0, partial, env.Out)
 				return err
 			}
 			f, err := os.OpenFile(output, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
@@ -149,7 +145,7 @@ so the same command goes on with a download that broke off.`,
 			size, err := f.Seek(0, io.SeekEnd)
 			if err == nil {
 				w := bufio.NewWriter(f)
-				_, err = a.JobResult(cmd.Context(), j.ID, size, partial, w)
+				_, err = a.JobResult(cmd.Context(), id, size, partial, w)
 				err = cmp.Or(err, w.Flush())
 			}
 			return cmp.Or(err, f.Close())

@@ -35,7 +35,7 @@ change channel clockOffsetMs cluster code command commands common complete confi
 definition definitions degraded deleted detail details disabled done drainDelayMs driver dropped dryRun enabled encrypted endedAt epoch error event every exactlyOneOf
 example expires expiresAt failed figures file findings first format found free from fromId gapMs gaps go goversion handler held help holders host id ids inAll
 inFlight inHand instance intervalMs issued job jobs key keyFile keys kind last lastAt lastsMs latency layout leader lease left leftMs leftOut level lines machineId
-machineIds max maxConnections messages method metrics min movedMs name next node nodeId nodes notAfter notBefore number numbers numbersPerSecond onOverflow openFiles
+machineIds max maxConnections messages method metrics min movedMs name next node nodeId nodes notAfter notBefore number numbers numbersPerSecond once onOverflow openFiles
 os outcome output overflowAt ownsOpen p50Ms p99Ms panic path period perSecond place places plugin plugins points pool pools problems promise proto query queue range
 rate rates ready reason reasons records refusals refused refusedPerSecond registrationKey registry rejected requestId requests requestsPerSecond required reservation
 resets resumed revision route runs runsOut schedule scopes secondsLeft secret secrets sections seen seenAt self sequence sequencer settings settingWarnings sha256 share
