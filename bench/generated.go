@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -21,7 +22,8 @@ const (
 )
 
 // benchGenerate writes formatted numbers into a file by seqd generate, and compares the most memory
-// of that process with what it needs for a tenth of them.
+// of that process with what it needs for a tenth of them, and its rate with that of a download of as
+// many numbers of a job.
 func benchGenerate(ctx context.Context, o options) ([]result, error) {
 	return with(func(s *servers) ([]result, error) {
 		n, err := s.startNode(ctx, o.binary, bizTypes(definition{"name": "invite", "plugins": []definition{
@@ -31,7 +33,15 @@ func benchGenerate(ctx context.Context, o options) ([]result, error) {
 			return nil, err
 		}
 		var rates []float64
-		var memory pairs
+		var memory, jobs pairs
+		made, err := exec.CommandContext(ctx, o.binary, "jobs", "create", "invite", strconv.Itoa(generatedLines), "--addr", n.url).Output()
+		if err != nil {
+			return nil, fmt.Errorf("seqd jobs create: %w", err)
+		}
+		job := "--job=" + strings.TrimSpace(string(made))
+		if _, _, err := generateFile(ctx, o.binary, n.url, os.DevNull, generatedLines, job); err != nil { // waits for its end
+			return nil, err
+		}
 		file := filepath.Join(n.dir, "codes.txt")
 		for range o.rounds {
 			_, few, err := generateFile(ctx, o.binary, n.url, file, fewerLines)
@@ -42,10 +52,16 @@ func benchGenerate(ctx context.Context, o options) ([]result, error) {
 			if err != nil {
 				return nil, err
 			}
+			download, _, err := generateFile(ctx, o.binary, n.url, file, generatedLines, job)
+			if err != nil {
+				return nil, err
+			}
+			jobs.base, jobs.value = append(jobs.base, rate), append(jobs.value, download)
 			rates, memory.base, memory.value = append(rates, rate), append(memory.base, few), append(memory.value, all)
 		}
 		return []result{
 			report("`seqd generate`, 10 million formatted numbers, bolt", rates, millionsPerSecond).atLeast(3e6),
+			jobs.report("`seqd generate --job`, a job that is done", "`seqd generate`", millionsPerSecond).atLeast(0.9),
 			memory.report("`seqd generate`, 10 million: most resident memory of the command", "for 1 million", mebibytes).atMost(1.10),
 		}, nil
 	})
@@ -53,8 +69,8 @@ func benchGenerate(ctx context.Context, o options) ([]result, error) {
 
 // generateFile runs seqd generate. It returns the lines a second, from the start of the process to
 // its end, and the most resident memory of the process in bytes.
-func generateFile(ctx context.Context, binary, url, file string, count int) (rate, memory float64, err error) {
-	cmd := exec.CommandContext(ctx, binary, "generate", "invite", "--count", strconv.Itoa(count), "-o", file, "--addr", url)
+func generateFile(ctx context.Context, binary, url, file string, count int, more ...string) (rate, memory float64, err error) {
+	cmd := exec.CommandContext(ctx, binary, append([]string{"generate", "invite", "--count", strconv.Itoa(count), "-o", file, "--addr", url}, more...)...)
 	cmd.Env = environ()
 	began := time.Now()
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -63,6 +79,9 @@ func generateFile(ctx context.Context, binary, url, file string, count int) (rat
 	rate = float64(count) / time.Since(began).Seconds()
 	if memory, err = mostResident(cmd.ProcessState); err != nil {
 		return 0, 0, err
+	}
+	if file == os.DevNull {
+		return rate, memory, nil
 	}
 	lines, err := countLines(file)
 	if err == nil && lines != count {

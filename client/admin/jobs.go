@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/seqd/seqd/client"
@@ -138,38 +139,98 @@ func (a *Admin) RemoveJob(ctx context.Context, id string) error {
 	return err
 }
 
-// resultPart is how much of a result one request asks for.
-const resultPart = 4 << 20
+const (
+	// resultPart is how much of a result one request asks for.
+	resultPart = 4 << 20
+	// resultParts is how many requests for a result are under way at a time.
+	resultParts = 4
+)
 
 // JobResult writes the result of a job to w, from a byte on, and returns how many bytes it has
 // written: after an error it can go on behind these. It asks any node for each part. With partial it
 // takes what a job that failed or was cancelled has issued.
 func (a *Admin) JobResult(ctx context.Context, id string, from int64, partial bool, w io.Writer) (written int64, err error) {
-	r := client.Request{Op: "get result", Path: named("/jobs/", id) + "/result", Header: http.Header{}}
+	var asked sync.WaitGroup
+	defer asked.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	// One byte more, so that there is a part if all of it is there already.
+	d := download{admin: a, request: client.Request{Op: "get result", Path: named("/jobs/", id) + "/result"}, at: max(from-1, 0)}
 	if partial {
-		r.Query = url.Values{"partial": {"true"}}
+		d.request.Query = url.Values{"partial": {"true"}}
 	}
-	skip := min(from, 1) // one byte more, so that there is a part if all of it is there already
-	for {
-		at := from + written - skip
-		r.Header.Set("Range", fmt.Sprintf("bytes=%d-%d", at, at+resultPart-1))
-		answer, err := a.client.Do(ctx, r)
+	first := d.at
+	skip := from - first
+	for ahead := []<-chan part{d.ask(ctx, &asked)}; len(ahead) > 0; ahead = ahead[1:] {
+		p := <-ahead[0]
+		if p.err != nil {
+			return written, p.err
+		}
+		if err := d.check(p, first == 0 && d.size == 0); err != nil {
+			return written, err
+		}
+		for len(ahead) <= resultParts && d.at < d.size {
+			ahead = append(ahead, d.ask(ctx, &asked))
+		}
+		n, err := w.Write(p.Body[skip:])
+		written, skip = written+int64(n), 0
 		if err != nil {
 			return written, err
 		}
-		size, whole := int64(len(answer.Body)), answer.Status == http.StatusOK && from == 0 && written == 0
-		if !whole {
-			_, text, _ := strings.Cut(answer.Header.Get("Content-Range"), "/")
-			if size, err = strconv.ParseInt(text, 10, 64); err != nil || answer.Status != http.StatusPartialContent || len(answer.Body) == 0 {
-				return written, &client.Error{Code: client.ErrBadAnswer, Status: answer.Status, Addr: answer.Addr, RequestID: answer.RequestID,
-					Detail: "the answer is not the part of the result that was asked for: the job may have been removed and made again"}
-			}
-		}
-		n, err := w.Write(answer.Body[skip:])
-		written, skip = written+int64(n), 0
-		if err != nil || from+written >= size {
-			return written, err
-		}
-		r.Header.Set("If-Range", answer.Header.Get("Etag"))
 	}
+	return written, nil
+}
+
+// download asks for the parts of a result.
+type download struct {
+	admin   *Admin
+	request client.Request
+	at      int64 // where the next part begins
+	size    int64 // of the result, 0 before the first answer
+	etag    string
+}
+
+// part is an answer with a part of a result.
+type part struct {
+	*client.Answer
+	at  int64
+	err error
+}
+
+// ask asks for the next part.
+func (d *download) ask(ctx context.Context, asked *sync.WaitGroup) <-chan part {
+	r := d.request
+	r.Header = http.Header{"Range": {fmt.Sprintf("bytes=%d-%d", d.at, d.at+resultPart-1)}}
+	if d.etag != "" {
+		r.Header.Set("If-Range", d.etag)
+	}
+	got, at := make(chan part, 1), d.at
+	d.at += resultPart
+	asked.Add(1)
+	go func() {
+		defer asked.Done()
+		answer, err := d.admin.client.Do(ctx, r)
+		got <- part{answer, at, err}
+	}()
+	return got
+}
+
+// check returns an error unless p is the part that was asked for, or may be whole and is all of the
+// result. It notes the size of the result.
+func (d *download) check(p part, whole bool) error {
+	length := int64(len(p.Body))
+	if whole && p.Status == http.StatusOK {
+		d.size = length
+		return nil
+	}
+	given := p.Header.Get("Content-Range")
+	_, text, _ := strings.Cut(given, "/")
+	size, err := strconv.ParseInt(text, 10, 64)
+	end := min(p.at+resultPart, size)
+	if err != nil || p.Status != http.StatusPartialContent || given != fmt.Sprintf("bytes %d-%d/%d", p.at, end-1, size) || length != end-p.at {
+		return &client.Error{Code: client.ErrBadAnswer, Status: p.Status, Addr: p.Addr, RequestID: p.RequestID,
+			Detail: "the answer is not the part of the result that was asked for: the job may have been removed and made again"}
+	}
+	d.size, d.etag = size, p.Header.Get("Etag")
+	return nil
 }

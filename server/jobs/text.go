@@ -278,6 +278,10 @@ func (r *result) render(b *block, i, n int64) error {
 		return err
 	}
 	r.text = r.text[:0]
+	if r.job.Format == formatText { // as below, and faster
+		r.text = append(c.Sequence.AppendIDs(r.text, "", "", "\n"), '\n')
+		return nil
+	}
 	for shown := range c.Sequence.Displays() {
 		r.text = appendLine(r.text, r.job.Format, shown)
 	}

@@ -15,7 +15,7 @@ export const tests = {
   "running jobs first, and then the newest"() {
     const jobs = ["done 3", "queued 1", "failed 4", "running 0", "queued 2"].map((one) => {
       const [state, createdAt] = one.split(" ");
-      return { state, createdAt };
+      return { state, createdAt, endedAt: ["done", "failed"].includes(state) && createdAt };
     });
     equal(inOrder(jobs).map((job) => job.createdAt), ["0", "2", "1", "4", "3"]);
   },

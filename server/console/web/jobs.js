@@ -16,7 +16,7 @@ import { duration, number, percent, rate, sentence, time } from "./words.js";
 const home = [["Jobs", "#/jobs"]];
 const at = (id) => path`/jobs/${id}`;
 const named = ({ name, id }) => name || id.slice(0, 8);
-const ended = ({ state }) => !["queued", "running"].includes(state);
+const ended = ({ endedAt }) => Boolean(endedAt);
 
 /** Returns the address of the form for a new job of a biz type, or of its jobs. */
 export const jobsOf = (bizType, query = {}) => `#/jobs?${new URLSearchParams({ ...query, bizType })}`;
