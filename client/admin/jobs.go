@@ -154,14 +154,15 @@ func (a *Admin) JobResult(ctx context.Context, id string, from int64, partial bo
 	defer asked.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	// One byte more, so that there is a part if all of it is there already.
+	// First it asks for one byte, which says how long the result is: the last that is there already, so
+	// that there is such a byte.
 	d := download{admin: a, request: client.Request{Op: "get result", Path: named("/jobs/", id) + "/result"}, at: max(from-1, 0)}
 	if partial {
 		d.request.Query = url.Values{"partial": {"true"}}
 	}
 	first := d.at
 	skip := from - first
-	for ahead := []<-chan part{d.ask(ctx, &asked)}; len(ahead) > 0; ahead = ahead[1:] {
+	for ahead := []<-chan part{d.ask(ctx, 1, &asked)}; len(ahead) > 0; ahead = ahead[1:] {
 		p := <-ahead[0]
 		if p.err != nil {
 			return written, p.err
@@ -170,7 +171,7 @@ func (a *Admin) JobResult(ctx context.Context, id string, from int64, partial bo
 			return written, err
 		}
 		for len(ahead) <= resultParts && d.at < d.size {
-			ahead = append(ahead, d.ask(ctx, &asked))
+			ahead = append(ahead, d.ask(ctx, resultPart, &asked))
 		}
 		n, err := w.Write(p.Body[skip:])
 		written, skip = written+int64(n), 0
@@ -193,24 +194,24 @@ type download struct {
 // part is an answer with a part of a result.
 type part struct {
 	*client.Answer
-	at  int64
-	err error
+	at, end int64 // what was asked for
+	err     error
 }
 
-// ask asks for the next part.
-func (d *download) ask(ctx context.Context, asked *sync.WaitGroup) <-chan part {
+// ask asks for the next part, of so many bytes at most.
+func (d *download) ask(ctx context.Context, length int64, asked *sync.WaitGroup) <-chan part {
 	r := d.request
-	r.Header = http.Header{"Range": {fmt.Sprintf("bytes=%d-%d", d.at, d.at+resultPart-1)}}
+	r.Header = http.Header{"Range": {fmt.Sprintf("bytes=%d-%d", d.at, d.at+length-1)}}
 	if d.etag != "" {
 		r.Header.Set("If-Range", d.etag)
 	}
 	got, at := make(chan part, 1), d.at
-	d.at += resultPart
+	d.at += length
 	asked.Add(1)
 	go func() {
 		defer asked.Done()
 		answer, err := d.admin.client.Do(ctx, r)
-		got <- part{answer, at, err}
+		got <- part{answer, at, at + length, err}
 	}()
 	return got
 }
@@ -220,13 +221,13 @@ func (d *download) ask(ctx context.Context, asked *sync.WaitGroup) <-chan part {
 func (d *download) check(p part, whole bool) error {
 	length := int64(len(p.Body))
 	if whole && p.Status == http.StatusOK {
-		d.size = length
+		d.size, d.at = length, length
 		return nil
 	}
 	given := p.Header.Get("Content-Range")
 	_, text, _ := strings.Cut(given, "/")
 	size, err := strconv.ParseInt(text, 10, 64)
-	end := min(p.at+resultPart, size)
+	end := min(p.end, size)
 	if err != nil || p.Status != http.StatusPartialContent || given != fmt.Sprintf("bytes %d-%d/%d", p.at, end-1, size) || length != end-p.at {
 		return &client.Error{Code: client.ErrBadAnswer, Status: p.Status, Addr: p.Addr, RequestID: p.RequestID,
 			Detail: "the answer is not the part of the result that was asked for: the job may have been removed and made again"}
