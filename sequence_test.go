@@ -115,7 +115,7 @@ func TestShow(t *testing.T) {
 
 // Show takes the memory for many numbers at once.
 func TestShowAllocations(t *testing.T) {
-	if n := testing.AllocsPerRun(10, func() {
+	if n := must.Allocs(10, func() {
 		var s seqd.Sequence
 		s.Add(1, 10_000, 1)
 		s.Show(func(dst []byte, _ int64, shown []byte) []byte { return append(append(dst, 'x'), shown...) })

@@ -361,7 +361,7 @@ func TestChainAllocations(t *testing.T) {
 	}
 	is := newIssuer(t, issuer.Options{}, order(&counting{}, plugins...))
 	call := &seqd.Call{BizType: "order", Count: 1}
-	if n := testing.AllocsPerRun(100, func() {
+	if n := must.Allocs(100, func() {
 		must.Report(t, is.Issue(t.Context(), call))
 	}); n != 0 {
 		t.Errorf("%v allocations", n)

@@ -193,7 +193,7 @@ func TestAllocationsAfterAChange(t *testing.T) {
 		is := newIssuer(t, issuer.Options{}, order(&counting{}))
 		put(t, is, &counting{}, plugins...)
 		call := &seqd.Call{BizType: "order", Count: 1}
-		if n := testing.AllocsPerRun(100, func() {
+		if n := must.Allocs(100, func() {
 			must.Report(t, is.Issue(t.Context(), call))
 		}); n != 0 {
 			t.Errorf("%v allocations", n)

@@ -593,7 +593,7 @@ func TestPipelineAllocations(t *testing.T) {
 		most float64
 	}{"plain": {plain, 0}, "a plugin": {plugins, 1}} {
 		calls, errs := pipelineOf(same(64, 1)...)
-		if n := testing.AllocsPerRun(100, func() { test.is.IssueAll(t.Context(), calls, errs) }); n > test.most {
+		if n := must.Allocs(100, func() { test.is.IssueAll(t.Context(), calls, errs) }); n > test.most {
 			t.Errorf("%s: %v allocations", name, n)
 		}
 	}

@@ -230,7 +230,7 @@ func TestConcurrent(t *testing.T) {
 func TestAllocations(t *testing.T) {
 	p := mustPlugin(t, example(), calendar(t, seqd.ResetDaily, "UTC"), 0)
 	call := seqd.Call{Count: 10}
-	if n := testing.AllocsPerRun(100, func() {
+	if n := must.Allocs(100, func() {
 		call.Sequence.Reset()
 		call.Sequence.Add(1, 10, 1)
 		call.Sequence.In(20261121)

@@ -51,7 +51,7 @@ func TestAfterAllocates(t *testing.T) {
 		if rewrite != nil {
 			call.Sequence.Show(rewrite)
 		}
-		allocs := testing.AllocsPerRun(1000, func() {
+		allocs := must.Allocs(1000, func() {
 			if p.Before(t.Context(), call) != nil || p.After(t.Context(), call) != nil {
 				t.Error("refused")
 			}

@@ -267,7 +267,7 @@ func TestNoAllocations(t *testing.T) {
 	}
 	one() // the buffers grow
 	one()
-	must.Equal(t, testing.AllocsPerRun(100, one), 0, "allocations")
+	must.Equal(t, must.Allocs(100, one), 0, "allocations")
 }
 
 // BenchmarkAfter measures what the plugin adds to a request for one number.

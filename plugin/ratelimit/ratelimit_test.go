@@ -302,6 +302,6 @@ func TestNoAllocation(t *testing.T) {
 	for _, caller := range []string{"", "shop"} {
 		call := &seqd.Call{BizType: "order", Count: 1, Caller: seqd.Caller{Name: caller}}
 		_ = p.Before(t.Context(), call)
-		must.Equal(t, testing.AllocsPerRun(1000, func() { _ = p.Before(context.Background(), call) }), 0, "%q: allocations", caller)
+		must.Equal(t, must.Allocs(1000, func() { _ = p.Before(context.Background(), call) }), 0, "%q: allocations", caller)
 	}
 }

@@ -286,5 +286,5 @@ func (c *counting) Generate(_ context.Context, n int, seq *seqd.Sequence) error 
 func TestNoAllocation(t *testing.T) {
 	s := stats.New("order", time.Now)
 	call := &seqd.Call{Count: 3}
-	must.Equal(t, testing.AllocsPerRun(1000, func() { _ = s.After(context.Background(), call) }), 0, "allocations")
+	must.Equal(t, must.Allocs(1000, func() { _ = s.After(context.Background(), call) }), 0, "allocations")
 }

@@ -217,14 +217,14 @@ func TestAllowAllocations(t *testing.T) {
 	tokens := newTokens(t, newStore(), append(many(1000), mine)...)
 	value := header(secret)
 	for _, need := range []string{access.ScopeIssue, access.ScopeRead} {
-		if got := testing.AllocsPerRun(1000, func() {
+		if got := must.Allocs(1000, func() {
 			must.Get(tokens.Allow(value, need, "order-eu"))(t)
 		}); got != 0 {
 			t.Errorf("a check for %s allocates %v times, want none", need, got)
 		}
 	}
 	wrong := header("nobody")
-	if got := testing.AllocsPerRun(1000, func() { _, _ = tokens.Allow(wrong, access.ScopeRead, "") }); got != 0 {
+	if got := must.Allocs(1000, func() { _, _ = tokens.Allow(wrong, access.ScopeRead, "") }); got != 0 {
 		t.Errorf("refusing allocates %v times, want none", got)
 	}
 }

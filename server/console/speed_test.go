@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/racing"
 )
 
@@ -28,8 +29,8 @@ func issue(t testing.TB, change func(*settings)) func() {
 
 // Issuing allocates nothing for the console.
 func TestIssuingDoesNotPayForTheConsole(t *testing.T) {
-	with := testing.AllocsPerRun(1000, issue(t, func(*settings) {}))
-	without := testing.AllocsPerRun(1000, issue(t, func(s *settings) { s.without = true }))
+	with := must.Allocs(1000, issue(t, func(*settings) {}))
+	without := must.Allocs(1000, issue(t, func(s *settings) { s.without = true }))
 	if with != without && !racing.On {
 		t.Errorf("a number costs %v allocations with the console, %v without", with, without)
 	}

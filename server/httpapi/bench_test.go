@@ -33,7 +33,7 @@ func allocations(t *testing.T, h http.Handler, target string) (perRun float64, b
 	t.Helper()
 	r := must.Get(newRequest("GET", target))(t)
 	w := &reusable{header: make(http.Header)}
-	perRun = testing.AllocsPerRun(1000, func() {
+	perRun = must.Allocs(1000, func() {
 		clear(w.header)
 		h.ServeHTTP(w, r)
 	})

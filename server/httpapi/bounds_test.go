@@ -39,7 +39,7 @@ func TestQuoted(t *testing.T) {
 		}
 	}
 	text, dst := []byte("order-7"), make([]byte, 0, 100)
-	if n := testing.AllocsPerRun(10, func() { _ = appendQuoted(dst, text) }); n > 0 {
+	if n := must.Allocs(10, func() { _ = appendQuoted(dst, text) }); n > 0 {
 		t.Errorf("%v allocations", n)
 	}
 }

@@ -291,7 +291,7 @@ func TestAllocationsWithToken(t *testing.T) {
 	count := func(api *httpapi.API) float64 {
 		r := must.Get(newRequest("GET", "/seq/order", auth("shop")))(t)
 		w := &reusable{header: make(map[string][]string)}
-		perRun := testing.AllocsPerRun(1000, func() {
+		perRun := must.Allocs(1000, func() {
 			clear(w.header)
 			api.ServeHTTP(w, r)
 		})

@@ -206,7 +206,7 @@ func TestRefusingAllocates(t *testing.T) {
 	defer close(release)
 	r := must.Get(newRequest("GET", "/seq/order"))(t)
 	w := &reusable{header: make(http.Header)}
-	per := testing.AllocsPerRun(1000, func() { clear(w.header); api.ServeHTTP(w, r) })
+	per := must.Allocs(1000, func() { clear(w.header); api.ServeHTTP(w, r) })
 	if w.status != 503 {
 		t.Fatalf("status is %d", w.status)
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/racing"
 	"github.com/seqd/seqd/server/httpapi"
 )
@@ -238,7 +239,7 @@ func TestAllocationsWithHosts(t *testing.T) {
 			continue
 		}
 		r, w := rawRequest(t, "GET /seq/order HTTP/1.1", "Host: "+host), &reusable{header: make(map[string][]string)}
-		perRun := testing.AllocsPerRun(100, func() {
+		perRun := must.Allocs(100, func() {
 			clear(w.header)
 			api.ServeHTTP(w, r)
 		})

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // hot counts everything that is counted for one request.
@@ -19,7 +20,7 @@ func TestAllocations(t *testing.T) {
 	m := newMetrics(1)
 	route := m.Route("/seq/{bizType}")
 	for _, bizType := range []string{"order", "other"} {
-		if allocated := testing.AllocsPerRun(1000, func() {
+		if allocated := must.Allocs(1000, func() {
 			hot(m, route, bizType)
 			m.Rejected(bizType, seqd.CodeRateLimited)
 		}); allocated != 0 {

@@ -19,5 +19,5 @@ func TestCommands(t *testing.T) {
 		"seqd_resp_commands_total overloaded INCR": 2,
 		"seqd_resp_commands_total internal other":  1,
 	})
-	must.Equal(t, testing.AllocsPerRun(100, func() { incr("", 1); incr("overloaded", 1) }), 0, "the allocations of counting")
+	must.Equal(t, must.Allocs(100, func() { incr("", 1); incr("overloaded", 1) }), 0, "the allocations of counting")
 }

@@ -218,7 +218,7 @@ func TestNoAllocations(t *testing.T) {
 			c := New(Options{Gate: g, ReadTimeout: time.Minute, IdleTimeout: time.Minute, WriteTimeout: time.Minute, Metrics: new(tally)}).newConn(client, nil)
 			c.secret = secret
 			sent := []byte(strings.Repeat(test.send, test.times))
-			n := testing.AllocsPerRun(1000, func() {
+			n := must.Allocs(1000, func() {
 				client.rest = sent
 				client.wrote.Reset()
 				if !c.read() {

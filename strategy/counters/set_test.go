@@ -116,7 +116,7 @@ func TestAcquireDoesNotAllocate(t *testing.T) {
 	s := w.set(10, time.Hour)
 	defer func() { _ = s.Close(t.Context()) }()
 	name := Name{Key: "tenant-42", Period: 20260000}
-	got := testing.AllocsPerRun(100, func() {
+	got := must.Allocs(100, func() {
 		e := must.Get(s.Acquire(t.Context(), name, ""))(t)
 		e.Release()
 	})

@@ -172,7 +172,7 @@ func TestKindsDoNotAllocate(t *testing.T) {
 	for name, take := range map[string]func(context.Context, int, *seqd.Sequence) error{
 		"whole": s.Generate, "some": s.GenerateSome, "consecutive": s.GenerateConsecutive,
 	} {
-		if n := testing.AllocsPerRun(100, func() {
+		if n := must.Allocs(100, func() {
 			seq.Reset()
 			must.Report(t, take(t.Context(), 64, &seq))
 		}); n > 0 {

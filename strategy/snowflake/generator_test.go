@@ -459,7 +459,7 @@ func TestAllocations(t *testing.T) {
 	var seq seqd.Sequence
 	seq.Add(1, 1, 1)
 	for _, n := range []int{1, 100} {
-		if allocated := testing.AllocsPerRun(1000, func() {
+		if allocated := must.Allocs(1000, func() {
 			seq.Reset()
 			clock.ms.Add(1)
 			_ = g.take(t.Context(), n, &seq)

@@ -35,7 +35,7 @@ func TestTakesAllocateNothing(t *testing.T) {
 	if m.Commands() == nil {
 		t.Error("no standby range")
 	}
-	must.Equal(t, testing.AllocsPerRun(1000, take), 0, "allocations")
+	must.Equal(t, must.Allocs(1000, take), 0, "allocations")
 	if c := m.Commands(); c != nil {
 		t.Error(c)
 	}
