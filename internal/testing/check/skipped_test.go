@@ -42,13 +42,13 @@ func TestSkipped(t *testing.T) {
 			jobOf(s.call(0, 21, "a", slip, numbers(6, 1)))
 		}, ""},
 		{"by the store, a chunk of a job that got done", func(s *story) { jobOf(s.call(0, 1, "a", slip, numbers(6, 5))) }, RuleSkipped},
-		{"by the store, a chunk of a job at each attempt", func(s *story) {
-			s.fault(0, 10, "kill", "b", func(*record.Fault) {}) // eight attempts
-			jobOf(s.call(5, 21, "a", slip, numbers(41, 5)))
+		{"by the store, two chunks of a job for a fault", func(s *story) {
+			s.fault(0, 10, "kill", "b", func(*record.Fault) {})
+			jobOf(s.call(5, 21, "a", slip, numbers(11, 5)))
 		}, ""},
 		{"by the store, more than that", func(s *story) {
 			s.fault(0, 10, "kill", "b", func(*record.Fault) {})
-			jobOf(s.call(5, 21, "a", slip, numbers(42, 5)))
+			jobOf(s.call(5, 21, "a", slip, numbers(12, 5)))
 		}, RuleSkipped},
 		{"by the store, a chunk of a job after the fault", func(s *story) {
 			s.fault(0, 10, "kill", "b", func(*record.Fault) {})

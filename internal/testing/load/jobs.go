@@ -11,9 +11,10 @@ import (
 	"github.com/seqd/seqd/internal/testing/record"
 )
 
-// jobCounts are the most numbers that jobs issue, by biz type. Some take several chunks.
+// jobCounts are the most numbers that jobs issue, by biz type. Some take several chunks; of a biz type
+// that skips nothing otherwise they are small, or the checker would excuse too much.
 var jobCounts = map[string][]int{
-	"guest": {100, 20_000, 250_000}, "huge": {100, 20_000, 250_000}, "ledger": {100, 5_000, 120_000}, "bill": {50, 2_000},
+	"guest": {100, 20_000, 250_000}, "huge": {100, 20_000, 250_000}, "ledger": {100, 5_000}, "bill": {50, 2_000},
 }
 
 // ordered is a job that somebody has ordered.
