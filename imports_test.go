@@ -79,6 +79,24 @@ var rules = map[string]rule{
 		why: "a suite for drivers uses the interface only, and a switch for tests that take long",
 	},
 
+	// Coordination.
+	"coordination": {
+		may: "persist",
+		why: "documents are those of a store, whoever coordinates by them",
+	},
+	"coordination/consul": {
+		may: "coordination net/http persist",
+		why: "a driver depends on the interface; Consul speaks HTTP",
+	},
+	"coordination/zookeeper": {
+		may: "coordination persist",
+		why: "a driver depends on the interface",
+	},
+	"coordination/coordinationtest": {
+		may: "coordination internal/testing/must persist persist/persisttest",
+		why: "a suite for drivers uses the interface, and tests that stores pass too",
+	},
+
 	// Strategies. They do not depend on who runs them, nor on each other.
 	"strategy": {
 		may: ". internal/redisbatch internal/registry persist persist/storeclock",
@@ -315,8 +333,8 @@ var rules = map[string]rule{
 		why: "it issues through an interface, and depends neither on HTTP nor on a strategy",
 	},
 	"server/terms": {
-		may: "internal/instant persist server/logging",
-		why: "who does a piece of work is decided by documents of the store, whatever the work is",
+		may: "coordination internal/instant persist server/logging",
+		why: "who does a piece of work is decided by documents of the store and of a coordinator, whatever the work is",
 	},
 	"server/workers": {
 		may: ". internal/longlock persist server/admin strategy/snowflake/machineid",
