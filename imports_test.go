@@ -189,7 +189,7 @@ var rules = map[string]rule{
 
 	// The service. It uses strategies and plugins by their registered names only.
 	"server": {
-		may: ". internal/bounded internal/resident internal/retry internal/seams internal/version issuer net/http persist persist/driver " +
+		may: ". coordination internal/bounded internal/resident internal/retry internal/seams internal/version issuer net/http persist persist/driver " +
 			"persist/storeclock server/access server/admin server/answerquota server/audit server/backends server/certificate server/compat server/config server/console " +
 			"server/definitions server/feed server/figures server/forwarded server/gate server/httpapi server/idempotency server/jobs " +
 			"server/logging server/metrics server/nodes server/openfiles server/rejection server/resp " +
@@ -214,9 +214,9 @@ var rules = map[string]rule{
 		why: "lines are documents; where they come from is elsewhere",
 	},
 	"server/backends": {
-		may: ". internal/bounded internal/connlimit internal/distrust internal/redisbatch internal/redisbound internal/retry internal/seams persist persist/driver server/config " +
+		may: ". coordination coordination/consul coordination/zookeeper internal/bounded internal/connlimit internal/distrust internal/redisbatch internal/redisbound internal/retry internal/seams persist persist/driver server/config " +
 			"strategy/segment/rediscursor",
-		why: "the only package that opens stores, whatever their drivers are; the scripts of the cursor show whether Redis " +
+		why: "the only package that opens stores and coordinators, whatever their drivers are; the scripts of the cursor show whether Redis " +
 			"can be used",
 	},
 	"server/backends/backendstest": {
@@ -242,7 +242,7 @@ var rules = map[string]rule{
 			"which nodes follow changes is known to nodes",
 	},
 	"server/doctor": {
-		may: ". net/http persist persist/driver server/config " +
+		may: ". coordination net/http persist persist/driver server/config " +
 			"strategy/gapless/ledger strategy/segment/rediscursor",
 		why: "it examines the back ends of the service, and needs of strategies and plugins the " +
 			"keys of their settings only; a driver examines its store",
@@ -311,7 +311,7 @@ var rules = map[string]rule{
 		why: "it uses the operating system only",
 	},
 	"server/ops": {
-		may: ". internal/sheet net/http persist persist/driver server/backends server/certificate " +
+		may: ". coordination internal/sheet net/http persist persist/driver server/backends server/certificate " +
 			"server/access server/config server/definitions server/doctor server/idempotency server/nodes server/openfiles server/workers strategy " +
 			"strategy/counters strategy/gapless/ledger strategy/segment/rediscursor",
 		why: "commands open the back ends themselves, and use nothing of a running service",
@@ -472,7 +472,7 @@ var rules = map[string]rule{
 		why: "it keeps rules by number and name, whatever they say",
 	},
 	"internal/seams": {
-		may: "persist persist/driver",
+		may: "coordination persist persist/driver",
 		why: "it names what a simulation replaces, and does nothing",
 	},
 	"internal/sharedspan": {

@@ -15,6 +15,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/url"
 	"slices"
@@ -39,6 +40,12 @@ type Documents interface {
 }
 
 var _ Documents = persist.Documents(nil)
+
+// Coordinator is a coordinator that is not the store.
+type Coordinator interface {
+	Documents
+	io.Closer
+}
 
 // Options are how a driver reaches its servers.
 type Options struct {
@@ -121,10 +128,11 @@ func KeyOf(name string) (key string, ok bool) {
 	return key, err == nil && Name(key) == name
 }
 
+// ErrUnavailable is [persist.ErrUnavailable] of a coordinator.
+var ErrUnavailable = fmt.Errorf("the coordinator: %w", persist.ErrUnavailable)
+
 // Unavailable returns the error of an operation that did not end, or that servers refused.
-func Unavailable(err error) error {
-	return fmt.Errorf("the coordinator: %w: %w", persist.ErrUnavailable, err)
-}
+func Unavailable(err error) error { return fmt.Errorf("%w: %w", ErrUnavailable, err) }
 
 // Page returns at most limit of the keys that are greater than after, in byte order.
 func Page(keys []string, after string, limit int) []string {

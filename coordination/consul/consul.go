@@ -30,7 +30,7 @@ type Documents struct {
 	agent  atomic.Int64 // the address that is used, modulo their number
 }
 
-var _ coordination.Documents = (*Documents)(nil)
+var _ coordination.Coordinator = (*Documents)(nil)
 
 // New returns the documents. It connects to nothing.
 func New(opts coordination.Options) *Documents {

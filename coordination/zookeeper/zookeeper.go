@@ -33,7 +33,7 @@ type Documents struct {
 	closed bool
 }
 
-var _ coordination.Documents = (*Documents)(nil)
+var _ coordination.Coordinator = (*Documents)(nil)
 
 // New returns the documents. It connects to nothing. The token is user:password, for the scheme
 // digest; then only that user may use the nodes.

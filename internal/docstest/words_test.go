@@ -31,7 +31,7 @@ import (
 //	code     of an error; in metrics of HTTP the status, and there reason is the code of an error
 var words = strings.Fields(`
 15m 1m 5m above addr after ahead alsoRefused arch at backend backends bitsMachine bitsSequence bizType bizTypes bizTypesFrom build busiest bytes caller catalogue
-change channel clockOffsetMs cluster code command commands common complete confirmed connections count counter counters createdAt createdBy current default
+change channel clockOffsetMs cluster code command commands common complete confirmed connections coordination coordinator count counter counters createdAt createdBy current default
 definition definitions degraded deleted detail details disabled done drainDelayMs driver dropped dryRun enabled encrypted endedAt epoch error event exactlyOneOf
 example expires expiresAt failed figures file findings first format found free from fromId gapMs gaps go goversion handler held help holders host id ids inAll
 inFlight inHand instance intervalMs issued job jobs key keyFile keys kind last lastAt lastsMs latency layout leader lease left leftMs leftOut level lines machineId

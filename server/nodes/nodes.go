@@ -70,6 +70,9 @@ type Options struct {
 	Details  func(most int) []issuer.Details
 	// FailedOver returns why an operator has to look at the store, nil if nobody has to.
 	FailedOver func() *seqd.Error
+	// Coordination returns the ID of what keeps the session of the node, "" if that is not known,
+	// whether that is a coordinator, and why this node cannot use it, "" if it can. It may be nil.
+	Coordination func() (id string, used bool, trouble string)
 	// Redis returns whether this node or the others use Redis, and why this one cannot, "" if it
 	// can. It may be nil.
 	Redis func() (used bool, trouble string)
@@ -85,6 +88,7 @@ type Nodes struct {
 	own     Own
 	counted counted
 	mixed   atomic.Pointer[seqd.Error] // what Mixed returns
+	apart   atomic.Pointer[seqd.Error] // what Elsewhere returns
 }
 
 var _ admin.Nodes = (*Nodes)(nil)
@@ -138,6 +142,12 @@ func (n *Nodes) self(store error) admin.Node {
 	if o.Redis != nil {
 		if used, trouble := o.Redis(); used {
 			self.Backends["redis"] = backend(trouble)
+		}
+	}
+	if o.Coordination != nil {
+		id, used, trouble := o.Coordination()
+		if self.Coordination = id; used {
+			self.Backends["coordinator"] = backend(trouble)
 		}
 	}
 	for _, of := range o.Details(mostListed) {
