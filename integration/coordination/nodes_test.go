@@ -111,7 +111,7 @@ func nodesOn(t *testing.T, driver string, c *testenv.Coordinator) {
 	one.Kill()
 	await.True(t, "the job is done", func() bool {
 		_, text := two.Status("/jobs/" + job.ID)
-		return strings.Contains(text, `"done"`)
+		return strings.Contains(text, `"state":"done"`)
 	})
 	_, text := two.Status("/jobs/" + job.ID + "/result")
 	lines := strings.Fields(text)
