@@ -118,10 +118,9 @@ func (n *Nodes) Self() (id, host string) { return n.id, n.host }
 // self is what this node says of itself. store is why the store cannot be used, nil if it can.
 func (n *Nodes) self(store error) admin.Node {
 	o, now := &n.opts, n.opts.Clock()
-	started := now.Add(n.started.Sub(o.Now()))
 	self := admin.Node{
 		ID: n.id, Addr: o.Addr, Host: n.host, Build: o.Build,
-		StartedAt: admin.Time(started.UnixMilli()), SeenAt: admin.Time(now.UnixMilli()),
+		StartedAt: admin.Time(n.startedAt().UnixMilli()), SeenAt: admin.Time(now.UnixMilli()),
 		BizTypesFrom: o.BizTypesFrom, Catalogue: o.Changes(), BizTypes: o.BizTypes(),
 		MachineIDs: make(map[string]int64), Backends: make(map[string]admin.Backend),
 	}
@@ -157,6 +156,9 @@ func (n *Nodes) self(store error) admin.Node {
 	}
 	return self
 }
+
+// startedAt is when this node started, by the time that nodes have in common.
+func (n *Nodes) startedAt() time.Time { return n.opts.Clock().Add(n.started.Sub(n.opts.Now())) }
 
 func backend(trouble string) admin.Backend {
 	if trouble == "" {

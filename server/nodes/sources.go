@@ -112,7 +112,11 @@ func (n *Nodes) look(ctx context.Context, looking *logging.Trouble) {
 	if err != nil {
 		return // writing to the same store says so
 	}
-	n.apart.Store(elsewhere(list, n.self(nil)))
+	if n.opts.Coordination != nil {
+		self := admin.Node{ID: n.id, StartedAt: admin.Time(n.startedAt().UnixMilli())}
+		self.Coordination, _, _ = n.opts.Coordination()
+		n.apart.Store(elsewhere(list, self))
+	}
 	list = append(list, admin.Node{Host: n.host, Addr: n.opts.Addr, BizTypesFrom: n.opts.BizTypesFrom})
 	mixed := SourcesOf(list).Mixed()
 	n.mixed.Store(mixed)

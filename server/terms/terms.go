@@ -12,6 +12,7 @@ import (
 
 	"github.com/seqd/seqd/coordination"
 	"github.com/seqd/seqd/internal/instant"
+	"github.com/seqd/seqd/internal/sabotage"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/server/logging"
 )
@@ -203,7 +204,7 @@ func (t *Terms) beat(ctx context.Context) error {
 // must not work.
 func (t *Terms) confirm(ctx context.Context, s *session) (sent instant.Instant) {
 	sent = t.opts.Clock()
-	if !t.apart() {
+	if !t.apart() || sabotage.Off(sabotage.TermConfirm) {
 		return sent
 	}
 	ctx, cancel := context.WithTimeout(ctx, storePatience/2)

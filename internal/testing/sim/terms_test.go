@@ -121,6 +121,9 @@ func coordinated(all []schedule) (more []schedule) {
 	for _, s := range all {
 		s.name += ", with a coordinator"
 		s.world.Coordinator = true
+		if slices.Contains(s.rules, "term-settled") { // a failover
+			s.rules = []string{"term-settled", "term-confirm"}
+		}
 		more = append(more, s)
 	}
 	return more
@@ -130,6 +133,7 @@ func coordinated(all []schedule) (more []schedule) {
 var coordinatorTemptations = []schedule{
 	{
 		name: "a coordinator that is wiped", was: "A node took what another one still did, because its session was not there.",
+		rules: []string{"term-here"},
 		world: Options{Works: true, Coordinator: true, BizTypes: only("order"), Script: func(w *World) {
 			for round := range 8 {
 				a, b, c := w.hand("a"), w.hand("b"), w.hand("c")
