@@ -47,6 +47,7 @@ const (
 	CodeStopping             Code = "stopping"               // 503: The node is stopping
 	CodeOverloaded           Code = "overloaded"             // 503: The node has too much to do
 	CodeStoreUnavailable     Code = "store_unavailable"      // 503: The store does not answer
+	CodeNoCoordinator        Code = "no_coordinator"         // 503: The coordinator does not answer
 	CodeRedisUnavailable     Code = "redis_unavailable"      // 503: Redis does not answer
 	CodeCursorContested      Code = "cursor_contested"       // 503: Nodes take numbers in turns
 	CodeClockRollback        Code = "clock_rollback"         // 503: A clock went back
@@ -150,6 +151,9 @@ var codes = [...]Meaning{
 	{"overloaded", 503, wait, "The node has too much to do", later + " If it stays so, an operator adds nodes or raises limits.", "If it stays so, add nodes or raise limits."},
 	{"store_unavailable", 503, operator, "The store does not answer",
 		"Look at the store. Callers try again; only numbers in hand are issued, and nothing can be changed.", "Only numbers in hand are issued, and nothing can be changed. Look at the store."},
+	// It is reported, but refuses nothing.
+	{"no_coordinator", 503, operator, "The coordinator does not answer",
+		"Look at the servers in coordination.addrs. Numbers are issued; jobs wait.", "Look at the coordinator. Numbers are issued; jobs wait."},
 	{"redis_unavailable", 503, operator, "Redis does not answer", "Look at Redis. Callers try again; strict order needs Redis.", "Look at Redis. Strict order needs it."},
 	// It is reported, but refuses nothing: several cursors of one biz type take turns.
 	{"cursor_contested", 503, operator, "Nodes take numbers in turns", "Look at Redis. Numbers are unique, but not in order.", "They are unique, but not in order: see Redis."},

@@ -79,6 +79,24 @@ var rules = map[string]rule{
 		why: "a suite for drivers uses the interface only, and a switch for tests that take long",
 	},
 
+	// Coordination.
+	"coordination": {
+		may: "persist",
+		why: "documents are those of a store, whoever coordinates by them",
+	},
+	"coordination/consul": {
+		may: "coordination net/http persist",
+		why: "a driver depends on the interface; Consul speaks HTTP",
+	},
+	"coordination/zookeeper": {
+		may: "coordination persist",
+		why: "a driver depends on the interface",
+	},
+	"coordination/coordinationtest": {
+		may: "coordination internal/testing/must persist persist/persisttest",
+		why: "a suite for drivers uses the interface, and tests that stores pass too",
+	},
+
 	// Strategies. They do not depend on who runs them, nor on each other.
 	"strategy": {
 		may: ". internal/redisbatch internal/registry persist persist/storeclock",
@@ -171,7 +189,7 @@ var rules = map[string]rule{
 
 	// The service. It uses strategies and plugins by their registered names only.
 	"server": {
-		may: ". internal/bounded internal/resident internal/retry internal/seams internal/version issuer net/http persist persist/driver " +
+		may: ". coordination internal/bounded internal/resident internal/retry internal/seams internal/version issuer net/http persist persist/driver " +
 			"persist/storeclock server/access server/admin server/answerquota server/audit server/backends server/certificate server/compat server/config server/console " +
 			"server/definitions server/feed server/figures server/forwarded server/gate server/httpapi server/idempotency server/jobs " +
 			"server/logging server/metrics server/nodes server/openfiles server/rejection server/resp " +
@@ -196,9 +214,9 @@ var rules = map[string]rule{
 		why: "lines are documents; where they come from is elsewhere",
 	},
 	"server/backends": {
-		may: ". internal/bounded internal/connlimit internal/distrust internal/redisbatch internal/redisbound internal/retry internal/seams persist persist/driver server/config " +
+		may: ". coordination coordination/consul coordination/zookeeper internal/bounded internal/connlimit internal/distrust internal/redisbatch internal/redisbound internal/retry internal/seams persist persist/driver server/config " +
 			"strategy/segment/rediscursor",
-		why: "the only package that opens stores, whatever their drivers are; the scripts of the cursor show whether Redis " +
+		why: "the only package that opens stores and coordinators, whatever their drivers are; the scripts of the cursor show whether Redis " +
 			"can be used",
 	},
 	"server/backends/backendstest": {
@@ -224,7 +242,7 @@ var rules = map[string]rule{
 			"which nodes follow changes is known to nodes; a ledger says how far a counter has come",
 	},
 	"server/doctor": {
-		may: ". net/http persist persist/driver server/config " +
+		may: ". coordination net/http persist persist/driver server/config " +
 			"strategy/gapless/ledger strategy/segment/rediscursor",
 		why: "it examines the back ends of the service, and needs of strategies and plugins the " +
 			"keys of their settings only; a driver examines its store",
@@ -293,7 +311,7 @@ var rules = map[string]rule{
 		why: "it uses the operating system only",
 	},
 	"server/ops": {
-		may: ". internal/sheet net/http persist persist/driver server/backends server/certificate " +
+		may: ". coordination internal/sheet net/http persist persist/driver server/backends server/certificate " +
 			"server/access server/config server/definitions server/doctor server/idempotency server/jobs server/nodes server/openfiles server/workers strategy " +
 			"strategy/counters strategy/gapless/ledger strategy/segment/rediscursor",
 		why: "commands open the back ends themselves, and use nothing of a running service",
@@ -315,8 +333,8 @@ var rules = map[string]rule{
 		why: "it issues through an interface, and depends neither on HTTP nor on a strategy",
 	},
 	"server/terms": {
-		may: "internal/instant persist server/logging",
-		why: "who does a piece of work is decided by documents of the store, whatever the work is",
+		may: "coordination internal/instant persist server/logging",
+		why: "who does a piece of work is decided by documents of the store and of a coordinator, whatever the work is",
 	},
 	"server/workers": {
 		may: ". internal/longlock persist server/admin strategy/snowflake/machineid",
@@ -454,7 +472,7 @@ var rules = map[string]rule{
 		why: "it keeps rules by number and name, whatever they say",
 	},
 	"internal/seams": {
-		may: "persist persist/driver",
+		may: "coordination persist persist/driver",
 		why: "it names what a simulation replaces, and does nothing",
 	},
 	"internal/sharedspan": {

@@ -61,6 +61,7 @@ const (
 	ErrStopping             Code = "stopping"               // 503: The node is stopping
 	ErrOverloaded           Code = "overloaded"             // 503: The node has too much to do
 	ErrStoreUnavailable     Code = "store_unavailable"      // 503: The store does not answer
+	ErrNoCoordinator        Code = "no_coordinator"         // 503: The coordinator does not answer
 	ErrRedisUnavailable     Code = "redis_unavailable"      // 503: Redis does not answer
 	ErrCursorContested      Code = "cursor_contested"       // 503: Nodes take numbers in turns
 	ErrClockRollback        Code = "clock_rollback"         // 503: A clock went back

@@ -179,10 +179,16 @@ type Documents interface {
 	Purge(ctx context.Context, kind string, before int64, limit int) (int, error)
 }
 
+// putter are the operations that [Put] needs.
+type putter interface {
+	Create(ctx context.Context, d Document) error
+	Update(ctx context.Context, d Document) error
+}
+
 // Put stores a document over the revision before d.Revision: it creates one of revision 1, and
 // updates any other. Its errors are those of [Documents].Create and Update. If another writer was
 // first, [Overtaken] reports it; if the document is gone, Put returns ErrNotFound.
-func Put(ctx context.Context, documents Documents, d Document) error {
+func Put(ctx context.Context, documents putter, d Document) error {
 	if d.Revision == 1 {
 		return documents.Create(ctx, d)
 	}

@@ -21,14 +21,19 @@ func CountersUnder(ctx context.Context, from Counters, prefix string) iter.Seq2[
 	return pages(prefix, pageSize, func(after string) ([]Counter, error) { return from.List(ctx, after, pageSize) }, Counter.PersistID)
 }
 
+// lister is the operation that [EveryDocument] needs.
+type lister interface {
+	List(ctx context.Context, kind, after string, limit int) ([]Document, error)
+}
+
 // EveryDocument is [EveryCounter] for the documents of one kind, in byte order of their keys.
-func EveryDocument(ctx context.Context, from Documents, kind string) iter.Seq2[Document, error] {
+func EveryDocument(ctx context.Context, from lister, kind string) iter.Seq2[Document, error] {
 	return DocumentsUnder(ctx, from, kind, "")
 }
 
 // DocumentsUnder is [EveryDocument] for the documents whose keys begin with a prefix and are
 // longer.
-func DocumentsUnder(ctx context.Context, from Documents, kind, prefix string) iter.Seq2[Document, error] {
+func DocumentsUnder(ctx context.Context, from lister, kind, prefix string) iter.Seq2[Document, error] {
 	size := pageSize
 	if kind == LedgerKind {
 		size = ledgerPage

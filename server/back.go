@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/coordination"
 	"github.com/seqd/seqd/internal/bounded"
 	"github.com/seqd/seqd/internal/retry"
 	"github.com/seqd/seqd/internal/seams"
@@ -54,18 +55,20 @@ type back struct {
 	issuer    *issuer.Issuer
 	nodes     *nodes.Nodes
 	terms     *terms.Terms // see openTerms
-	jobs      *jobs.Jobs   // see openJobs
-	figures   *figures.Figures
-	workers   *workers.Workers
-	quota     *answerquota.Quota
-	left      sync.Map // see [strategy.Env]
+
+	coordinator coordination.Coordinator // nil without
+	jobs        *jobs.Jobs               // see openJobs
+	figures     *figures.Figures
+	workers     *workers.Workers
+	quota       *answerquota.Quota
+	left        sync.Map // see [strategy.Env]
 }
 
 // open opens the back ends, builds the biz types and lets requests in. It returns an error if ctx
 // ends before that.
 func (b *back) open(ctx context.Context) error {
 	for _, step := range []func(context.Context) error{
-		b.openStore, b.openRedis, b.openHome, b.openFeed, b.openTokens, b.openIssuer,
+		b.openStore, b.openRedis, b.openHome, b.openCoordinator, b.openFeed, b.openTokens, b.openIssuer,
 	} {
 		if err := step(ctx); err != nil {
 			return err
@@ -85,7 +88,9 @@ func (b *back) open(ctx context.Context) error {
 	b.front.gate.Ready(&gate.Running{
 		Workers: b.workers, Jobs: b.jobs, Issuer: b.issuer, Catalogue: b.catalogue.Editor(), Nodes: b.nodes, Figures: b.figures, Answers: b.openAnswers(ctx),
 		Documents: b.duties(), Node: id, Clock: b.common.Now,
-		Troubles: func() (store, definitions *seqd.Error) { return b.failedOver(), b.nodes.Mixed() },
+		Troubles: func() (store, definitions, coordinator *seqd.Error) {
+			return b.failedOver(), b.nodes.Mixed(), b.uncoordinated()
+		},
 	})
 	b.base.background.run(ctx, b.issuer.Init)
 	b.base.background.run(ctx, b.jobs.Run)
@@ -294,7 +299,7 @@ func (b *back) openNodes(ctx context.Context) error {
 		Documents: b.duties(), Leader: func() string { return b.terms.Leader() }, Shared: store.Shared(), Now: opts.now, Log: b.base.log,
 		Clock: clock.Now, ClockKnown: clock.Known, Ask: clock.Ask, ClockOffset: func() (time.Duration, bool) { return b.clockOffset(clock) },
 		Addr: b.front.addr, Build: opts.build(), BizTypesFrom: b.base.cfg.BizTypesFrom,
-		Changes: b.feed.Number, BizTypes: b.catalogue.Count, Details: b.issuer.Details, FailedOver: b.failedOver, Redis: b.usesRedis,
+		Changes: b.feed.Number, BizTypes: b.catalogue.Count, Details: b.issuer.Details, FailedOver: b.failedOver, Redis: b.usesRedis, Coordination: b.coordinated,
 	})
 	id, _ := b.nodes.Self()
 	b.openTerms(ctx, id)
@@ -393,4 +398,7 @@ func (b *back) env() strategy.Env {
 func (b *back) tellBackends(tell func(name string, up bool)) {
 	tell("store", !b.feed.Failing() && !b.base.telemetry.metrics.StoreAway() && !b.store.Unreached())
 	b.tellRedis(tell)
+	if _, used, trouble := b.coordinated(); used {
+		tell("coordinator", trouble == "")
+	}
 }

@@ -64,7 +64,7 @@ func TestStartThatFailsHalfWay(t *testing.T) {
 	text := fmt.Sprintf("server: {addr: '127.0.0.1:0'}\nlog: {level: error}\nstore: {bolt: {path: %s}}\nbizTypes: [{name: order}]", path)
 	cfg := must.Get(config.LoadYAML([]byte(text), config.Sources{}))(t)
 	missing := filepath.Join(t.TempDir(), "missing.pem")
-	cfg.Redis.Addrs, cfg.Redis.TLS = []string{"127.0.0.1:1"}, config.RedisTLS{Enabled: true, CAFile: missing}
+	cfg.Redis.Addrs, cfg.Redis.TLS = []string{"127.0.0.1:1"}, config.ClientTLS{Enabled: true, CAFile: missing}
 	s := New(cfg)
 	if err := s.Start(t.Context()); err == nil || !strings.Contains(err.Error(), missing) {
 		t.Fatalf("the start returned %v", err)

@@ -2,8 +2,12 @@ package server
 
 import (
 	"context"
+	"errors"
 
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/coordination"
 	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/server/backends"
 	"github.com/seqd/seqd/server/terms"
 )
 
@@ -27,12 +31,59 @@ func (d duties) Purge(ctx context.Context, kind string, before int64, limit int)
 	return d.Documents.Purge(ctx, kind, before, limit)
 }
 
+// openCoordinator opens the coordinator, if the configuration has one and the store is one that nodes
+// share. It is closed after the background work, which ends the session of this node.
+func (b *back) openCoordinator(ctx context.Context) (err error) {
+	if !b.store.Store.Shared() {
+		return nil
+	}
+	b.coordinator, err = backends.NewCoordinator(ctx, b.base.cfg.Coordination, b.store.Cluster)
+	if b.coordinator != nil {
+		b.base.cleanups.add("the coordinator", b.base.cfg.Server.StopTimeout, func(context.Context) error { return b.coordinator.Close() })
+	}
+	return err
+}
+
 // openTerms begins the session of this node, of which package terms needs the ID.
 func (b *back) openTerms(ctx context.Context, id string) {
 	store := b.store.Store
 	fenced, _ := store.(persist.Fenced)
-	b.terms = terms.New(terms.Options{
+	options := terms.Options{
 		Documents: store.Documents(), Fenced: fenced, Shared: store.Shared(), Node: id, Now: b.base.opts.now, Log: b.base.log,
-	})
+		Elsewhere: func() error {
+			if why := b.nodes.Elsewhere(); why != nil {
+				return why
+			}
+			return nil
+		},
+	}
+	if b.coordinator != nil {
+		options.Coordinator = b.coordinator
+	}
+	b.terms = terms.New(options)
 	b.base.background.run(ctx, b.terms.Run)
+}
+
+// coordinated returns the ID of what keeps the session of this node, whether that is a coordinator,
+// and why this node cannot use it, "" if it can.
+func (b *back) coordinated() (id string, used bool, trouble string) {
+	id, _ = b.terms.Coordinator()
+	if why := b.uncoordinated(); why != nil {
+		trouble = why.Detail
+	}
+	return id, b.coordinator != nil, trouble
+}
+
+// uncoordinated returns why this node does no jobs, nil if it does: its coordinator cannot be used,
+// or is another one than that of other nodes.
+func (b *back) uncoordinated() *seqd.Error {
+	_, err := b.terms.Coordinator()
+	var why *seqd.Error
+	switch {
+	case errors.As(err, &why):
+		return why
+	case errors.Is(err, coordination.ErrUnavailable):
+		return &seqd.Error{Code: seqd.CodeNoCoordinator, Detail: "the coordinator does not answer: this node issues, and does no jobs; its log says why"}
+	}
+	return nil
 }

@@ -290,6 +290,8 @@ type Node struct {
 	// BizTypesFrom is where its definitions come from: store or config; "" if it does not say, as a
 	// node of an earlier version.
 	BizTypesFrom string `json:"bizTypesFrom,omitempty"`
+	// Coordination is what keeps its session: store, or the ID of a coordinator; "" if that is not known.
+	Coordination string `json:"coordination,omitempty"`
 	// Catalogue is the number of the newest change of biz types that it knows.
 	Catalogue int64 `json:"catalogue"`
 	// BizTypes is the number of biz types that it knows.

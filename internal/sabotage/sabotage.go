@@ -82,6 +82,10 @@ const (
 	TermSettled Rule = "term-settled"
 	// TermFence is K4: a work is written only over the revision that names its owner.
 	TermFence Rule = "term-fence"
+	// TermHere is: what a coordinator lacks counts only if it has the last beat of the node itself.
+	TermHere Rule = "term-here"
+	// TermConfirm is: a beat that the store does not fence counts only under the fence of the store.
+	TermConfirm Rule = "term-confirm"
 	// PermitsBounded is K7: no more permits are held than there are.
 	PermitsBounded Rule = "permits-bounded"
 	// JobCounted is J1: what a job has issued counts once, whether or not it is known to be written.
@@ -94,7 +98,7 @@ const (
 
 // Rules are all of them.
 var Rules = []Rule{RangeOnce, EpochHeld, GiveBackSwap, FailoverGap, LeaseBegin, LeaseFloor, LeaseSealed, RegistryNamed, AnswersHome, Rollback, SequenceOnce, Claim, TakeAfterCallers, TakeOnce, FenceCompared, Period, Recall, Doubt, Forward, LateWrite, Reopen, Follows, Counted, EmptyFirst,
-	TermStop, TermTaken, TermDead, TermSettled, TermFence, PermitsBounded, JobCounted, JobOrder, JobPinned}
+	TermStop, TermTaken, TermDead, TermSettled, TermFence, TermHere, TermConfirm, PermitsBounded, JobCounted, JobOrder, JobPinned}
 
 // marks finds what takes a rule of a script out: a comment "without NAME: CODE".
 func marks() *regexp.Regexp { return regexp.MustCompile(`--\[\[without ([a-z-]+): (.*?)\]\]`) }

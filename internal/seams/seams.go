@@ -10,6 +10,7 @@ import (
 	"context"
 	"net"
 
+	"github.com/seqd/seqd/coordination"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/driver"
 )
@@ -26,6 +27,8 @@ type Seams struct {
 	Poll bool
 	// OpenStore opens the store. It may be called again.
 	OpenStore func(ctx context.Context, how driver.How) (persist.Store, error)
+	// OpenCoordinator opens a coordinator.
+	OpenCoordinator func() coordination.Coordinator
 }
 
 type key struct{}

@@ -61,6 +61,18 @@ func runDocuments(t *testing.T, open Factory) {
 	}
 }
 
+// RunRevisions runs the tests that only create, read, update, delete and list. open returns empty
+// documents.
+func RunRevisions(t *testing.T, open func(t *testing.T) persist.Documents) {
+	for name, run := range map[string]func(*documentsSuite){
+		"another revision is a conflict, none is not found": testDocumentRevisions, "create has one winner": testDocumentCreateRace,
+		"each revision has one winner": testDocumentUpdateRace, "a deletion and an update have one winner": testDocumentDeleteRace,
+		"list pages in byte order, by kind": testDocumentList,
+	} {
+		t.Run(name, func(t *testing.T) { run(&documentsSuite{T: t, documents: open(t)}) })
+	}
+}
+
 // document returns a new one.
 func document(kind, key string) persist.Document {
 	return persist.Document{Kind: kind, Key: key, Revision: 1, Body: "body of " + kind + " " + key, Timestamp: 1234}

@@ -22,6 +22,9 @@ type Node struct {
 	// BizTypesFrom says where the definitions of the node come from: store or config. It is "" for a
 	// node of an earlier version, which does not say.
 	BizTypesFrom string `json:"bizTypesFrom,omitempty"`
+	// Coordination is the ID of what keeps the session of the node: store, or that of a coordinator. It
+	// is "" until the node knows it.
+	Coordination string `json:"coordination,omitempty"`
 	// Catalogue is the number of the newest change of a definition that the node knows.
 	Catalogue int64 `json:"catalogue"`
 	// BizTypes is the number of biz types that the node holds.
@@ -32,7 +35,7 @@ type Node struct {
 	// store, or of a registry of machine IDs if the clock of the store is not known; nil if neither
 	// is known.
 	ClockOffsetMS *float64 `json:"clockOffsetMs,omitempty"`
-	// Backends are the store and Redis of the node.
+	// Backends are the store, Redis and the coordinator of the node.
 	Backends map[string]Backend `json:"backends"`
 }
 

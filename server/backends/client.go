@@ -210,24 +210,29 @@ func (r room) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 
 type dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// redisDialer returns the function that connects to servers and to Sentinels. It reads the TLS
-// files for each connection, because they are replaced before they expire.
+// redisDialer returns the function that connects to servers and to Sentinels.
 func redisDialer(ctx context.Context, cfg config.Redis) (dialer, error) {
 	if dial := seams.Of(ctx).DialRedis; dial != nil {
 		return dial, nil
 	}
-	plain := &net.Dialer{Timeout: cfg.Timeout}
-	if !cfg.TLS.Enabled {
+	return newDialer("redis.tls", cfg.TLS, cfg.Timeout)
+}
+
+// newDialer returns a function that connects to servers. It reads the TLS files for each connection,
+// because they are replaced before they expire. section is that of their keys.
+func newDialer(section string, cfg config.ClientTLS, timeout time.Duration) (dialer, error) {
+	plain := &net.Dialer{Timeout: timeout}
+	if !cfg.Enabled {
 		return plain.DialContext, nil
 	}
-	settings, err := redisTLS(cfg.TLS)
+	settings, err := clientTLS(section, cfg)
 	if err != nil {
 		return nil, err
 	}
 	var last atomic.Pointer[tls.Config]
 	last.Store(settings)
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
-		if fresh, err := redisTLS(cfg.TLS); err == nil { // or the files are being replaced
+		if fresh, err := clientTLS(section, cfg); err == nil { // or the files are being replaced
 			last.Store(fresh)
 		}
 		secure := &tls.Dialer{NetDialer: plain, Config: last.Load()}
@@ -235,31 +240,31 @@ func redisDialer(ctx context.Context, cfg config.Redis) (dialer, error) {
 	}, nil
 }
 
-// redisTLS reads the files that the configuration names.
-func redisTLS(cfg config.RedisTLS) (*tls.Config, error) {
+// clientTLS reads the files that a section of the configuration names.
+func clientTLS(section string, cfg config.ClientTLS) (*tls.Config, error) {
 	settings := &tls.Config{ServerName: cfg.ServerName, MinVersion: tls.VersionTLS12}
 	if cfg.CAFile != "" {
 		authorities, err := os.ReadFile(cfg.CAFile)
 		if err != nil {
-			return nil, fmt.Errorf("redis.tls.caFile: %w", err)
+			return nil, fmt.Errorf("%s.caFile: %w", section, err)
 		}
 		settings.RootCAs = x509.NewCertPool()
 		if !settings.RootCAs.AppendCertsFromPEM(authorities) {
-			return nil, fmt.Errorf("redis.tls.caFile: there is no certificate in %s", cfg.CAFile)
+			return nil, fmt.Errorf("%s.caFile: there is no certificate in %s", section, cfg.CAFile)
 		}
 	}
 	if cfg.CertFile != "" {
 		certificate, err := os.ReadFile(cfg.CertFile)
 		if err != nil {
-			return nil, fmt.Errorf("redis.tls.certFile: %w", err)
+			return nil, fmt.Errorf("%s.certFile: %w", section, err)
 		}
 		key, err := os.ReadFile(cfg.KeyFile)
 		if err != nil {
-			return nil, fmt.Errorf("redis.tls.keyFile: %w", err)
+			return nil, fmt.Errorf("%s.keyFile: %w", section, err)
 		}
 		pair, err := tls.X509KeyPair(certificate, key)
 		if err != nil {
-			return nil, fmt.Errorf("redis.tls.certFile, redis.tls.keyFile: %w", err)
+			return nil, fmt.Errorf("%s.certFile, %[1]s.keyFile: %w", section, err)
 		}
 		settings.Certificates = []tls.Certificate{pair}
 	}

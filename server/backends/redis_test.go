@@ -44,7 +44,7 @@ func TestFilesOfTLSAreReplaced(t *testing.T) {
 	files := certificatetest.Files(t)
 	cfg := config.Default().Redis
 	cfg.Timeout = time.Minute
-	cfg.TLS = config.RedisTLS{Enabled: true, CAFile: files.CertFile + ".ca", CertFile: files.CertFile, KeyFile: files.KeyFile, ServerName: "localhost"}
+	cfg.TLS = config.ClientTLS{Enabled: true, CAFile: files.CertFile + ".ca", CertFile: files.CertFile, KeyFile: files.KeyFile, ServerName: "localhost"}
 	must.Do(t, os.WriteFile(cfg.TLS.CAFile, cert, 0o600))
 	replace := func(name string) {
 		cert, key := certificatetest.Pair(t, name, time.Now().Add(time.Hour))
@@ -196,14 +196,14 @@ func TestTLSFiles(t *testing.T) {
 	missing, garbage := filepath.Join(dir, "missing"), filepath.Join(dir, "garbage")
 	must.Do(t, os.WriteFile(garbage, []byte("garbage"), 0o600))
 	for _, test := range []struct {
-		tls  config.RedisTLS
+		tls  config.ClientTLS
 		want []string
 	}{
-		{config.RedisTLS{CAFile: missing}, []string{"redis.tls.caFile: ", missing}},
-		{config.RedisTLS{CAFile: garbage}, []string{"redis.tls.caFile: ", garbage}},
-		{config.RedisTLS{CertFile: missing, KeyFile: garbage}, []string{"redis.tls.certFile: ", missing}},
-		{config.RedisTLS{CertFile: garbage, KeyFile: missing}, []string{"redis.tls.keyFile: ", missing}},
-		{config.RedisTLS{CertFile: garbage, KeyFile: garbage}, []string{"redis.tls.certFile, redis.tls.keyFile: "}},
+		{config.ClientTLS{CAFile: missing}, []string{"redis.tls.caFile: ", missing}},
+		{config.ClientTLS{CAFile: garbage}, []string{"redis.tls.caFile: ", garbage}},
+		{config.ClientTLS{CertFile: missing, KeyFile: garbage}, []string{"redis.tls.certFile: ", missing}},
+		{config.ClientTLS{CertFile: garbage, KeyFile: missing}, []string{"redis.tls.keyFile: ", missing}},
+		{config.ClientTLS{CertFile: garbage, KeyFile: garbage}, []string{"redis.tls.certFile, redis.tls.keyFile: "}},
 	} {
 		cfg := config.Default().Redis
 		cfg.Addrs, cfg.TLS = []string{"127.0.0.1:1"}, test.tls

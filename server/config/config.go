@@ -23,7 +23,9 @@ type Config struct {
 	Log   Log   `config:"log"`
 	Store Store `config:"store"`
 	Redis Redis `config:"redis"`
-	Auth  Auth  `config:"auth"`
+	// Coordination is where nodes agree on who does a job.
+	Coordination Coordination `config:"coordination"`
+	Auth         Auth         `config:"auth"`
 	// BizTypesFrom is where definitions of biz types come from. `store`: `bizTypes` are only the
 	// first ones, and from then on the store decides. `config`: `bizTypes` are all of them, and
 	// only the configuration changes them. All nodes that share a store need the same.
@@ -67,8 +69,8 @@ type Config struct {
 
 // newReach returns what definitions of biz types may name.
 func (c *Config) newReach() *seqd.Reach {
-	tls, redis := &c.Server.TLS, &c.Redis.TLS
-	own := slices.DeleteFunc([]string{c.file, tls.CertFile, tls.KeyFile, redis.CAFile, redis.CertFile, redis.KeyFile},
+	tls, redis, other := &c.Server.TLS, &c.Redis.TLS, &c.Coordination.TLS
+	own := slices.DeleteFunc([]string{c.file, tls.CertFile, tls.KeyFile, redis.CAFile, redis.CertFile, redis.KeyFile, other.CAFile, other.CertFile, other.KeyFile},
 		func(path string) bool { return path == "" })
 	beside := Store{Driver: DefaultDriver, Settings: c.Store.Settings}
 	path, _ := beside.File()
@@ -336,6 +338,8 @@ func Default() Config {
 		Store: Store{Driver: DefaultDriver, Settings: driver.Defaults()},
 		Redis: Redis{Addrs: []string{}, KeyPrefix: "seqd:", Timeout: time.Second},
 		Auth:  Auth{Mode: "auto"},
+
+		Coordination: Coordination{Driver: CoordinateInStore, Addrs: []string{}, Prefix: "seqd", Timeout: 500 * time.Millisecond},
 
 		BizTypesFrom: FromStore, BizTypeVariables: "OBFUSCATE_",
 		LiveBizTypes: 100_000, BizTypeIdle: time.Hour,

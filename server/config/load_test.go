@@ -83,6 +83,8 @@ func TestPrecedence(t *testing.T) {
 // beside is what a key needs to be set as well, by the beginning of its name; the longest counts.
 var beside = map[string]map[string]string{
 	"segment.offset":     {"segment.increment": "7"}, // which it is below
+	"coordination.":      apart(nil),
+	"coordination.tls.":  apart(map[string]string{"coordination.tls.enabled": "true", "coordination.tls.certFile": "x", "coordination.tls.keyFile": "x"}),
 	"redis.addrs":        {},
 	"redis.":             {"redis.addrs": "x:1"},
 	"redis.username":     {"redis.addrs": "x:1", "redis.password": "x"},
@@ -97,6 +99,13 @@ var beside = map[string]map[string]string{
 }
 
 // flagsBeside returns the flags that a key needs in addition to its own.
+// apart returns the flags of a coordinator, and others.
+func apart(more map[string]string) map[string]string {
+	flags := map[string]string{"store.driver": "postgres", "store.postgres.url": "postgres://u@x/y", "coordination.driver": "consul", "coordination.addrs": "x:1"}
+	maps.Copy(flags, more)
+	return flags
+}
+
 func flagsBeside(key string) map[string]string {
 	longest := ""
 	for prefix := range beside {
@@ -159,6 +168,16 @@ var another = map[string]struct{ yaml, text string }{
 	"store.mysql.timeout":           {"7s", "7s"},
 	"store.mysql.maxConnections":    {"7", "7"},
 	"store.mysql.failover":          {"lossless", "lossless"},
+	"coordination.driver":           {"zookeeper", "zookeeper"},
+	"coordination.addrs":            {`["x:1", "[::1]:2"]`, "x:1, [::1]:2"},
+	"coordination.token":            {"y", "y"},
+	"coordination.tls.enabled":      {"true", "true"},
+	"coordination.tls.caFile":       {"y", "y"},
+	"coordination.tls.certFile":     {"y", "y"},
+	"coordination.tls.keyFile":      {"y", "y"},
+	"coordination.tls.serverName":   {"y", "y"},
+	"coordination.prefix":           {"a/b", "a/b"},
+	"coordination.timeout":          {"700ms", "700ms"},
 	"redis.addrs":                   {`["x:1", "[::1]:2"]`, "x:1, [::1]:2"},
 	"redis.masterName":              {"y", "y"},
 	"redis.username":                {"y", "y"},

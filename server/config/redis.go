@@ -25,18 +25,18 @@ type Redis struct {
 	// SentinelPassword is the password of the Sentinels. It is never logged.
 	SentinelPassword string `config:"sentinelPassword" secret:"true"`
 	// DB is the number of the database. A Redis Cluster has only 0.
-	DB  int      `config:"db" range:"0 to 15" zero:"the default database"`
-	TLS RedisTLS `config:"tls"`
+	DB  int       `config:"db" range:"0 to 15" zero:"the default database"`
+	TLS ClientTLS `config:"tls"`
 	// KeyPrefix is the beginning of every key: printable ASCII without spaces and braces.
 	KeyPrefix string `config:"keyPrefix" range:"0 to 64 bytes"`
 	// Timeout is the bound of every command.
 	Timeout time.Duration `config:"timeout" range:"50ms to 5s"`
 }
 
-// RedisTLS is how connections to Redis and its Sentinels are encrypted. The files are PEM and are
-// read for each connection.
-type RedisTLS struct {
-	// Enabled is true if connections to servers and Sentinels are encrypted.
+// ClientTLS is how connections to servers are encrypted, Sentinels included. The files are PEM and
+// are read for each connection.
+type ClientTLS struct {
+	// Enabled is true if connections are encrypted.
 	Enabled bool `config:"enabled"`
 	// CAFile is the PEM file with the certificates that sign the servers'. Empty means those of the
 	// system.
@@ -66,18 +66,11 @@ const (
 )
 
 func (r *Redis) validate(p *problems) {
-	seen := make(map[string]int, len(r.Addrs))
-	for i, addr := range r.Addrs {
-		key := fmt.Sprintf("redis.addrs[%d]", i)
-		p.check(isHostPort(addr), key, "it is not host:port with a port from 1 to 65535, such as redis.example:6379; user and password are keys of their own")
-		first, twice := seen[strings.ToLower(addr)]
-		p.check(!twice, key, "it is the same as redis.addrs[%d]", first)
-		seen[strings.ToLower(addr)] = i
-	}
+	p.addresses("redis.addrs", r.Addrs, "redis.example:6379; user and password are keys of their own")
 	r.validateUsers(p)
 	p.check(r.DB >= 0 && r.DB <= mostRedisDB, "redis.db", "%d is outside 0 to %d", r.DB, mostRedisDB)
 	p.check(r.DB == 0 || !r.Cluster(), "redis.db", "%d: several addresses without redis.masterName are a Redis Cluster, which has only database 0", r.DB)
-	r.TLS.validate(p)
+	r.TLS.validate(p, "redis.tls")
 	p.check(isKeyPrefix(r.KeyPrefix), "redis.keyPrefix", "%.80q is not printable ASCII without spaces and braces, of at most %d bytes", r.KeyPrefix, mostKeyPrefix)
 	p.duration("redis.timeout", r.Timeout, 50*time.Millisecond, 5*time.Second)
 }
@@ -96,14 +89,26 @@ func (r *Redis) validateUsers(p *problems) {
 	p.check(r.SentinelUsername == "" || r.SentinelPassword != "", "redis.sentinelUsername", "it is set without redis.sentinelPassword, and would not be used")
 }
 
-func (t *RedisTLS) validate(p *problems) {
-	for _, setting := range []struct{ key, value string }{
-		{"redis.tls.caFile", t.CAFile}, {"redis.tls.certFile", t.CertFile}, {"redis.tls.keyFile", t.KeyFile}, {"redis.tls.serverName", t.ServerName},
-	} {
-		p.check(setting.value == "" || t.Enabled, setting.key, "it is set, but redis.tls.enabled is false")
+// addresses checks the addresses of servers. example is how one looks.
+func (p *problems) addresses(key string, addrs []string, example string) {
+	seen := make(map[string]int, len(addrs))
+	for i, addr := range addrs {
+		one := fmt.Sprintf("%s[%d]", key, i)
+		p.check(isHostPort(addr), one, "it is not host:port with a port from 1 to 65535, such as %s", example)
+		first, twice := seen[strings.ToLower(addr)]
+		p.check(!twice, one, "it is the same as %s[%d]", key, first)
+		seen[strings.ToLower(addr)] = i
 	}
-	p.check(t.CertFile == "" || t.KeyFile != "", "redis.tls.keyFile", "it is empty, and redis.tls.certFile needs it")
-	p.check(t.KeyFile == "" || t.CertFile != "", "redis.tls.certFile", "it is empty, and redis.tls.keyFile needs it")
+}
+
+func (t *ClientTLS) validate(p *problems, section string) {
+	for _, setting := range []struct{ key, value string }{
+		{".caFile", t.CAFile}, {".certFile", t.CertFile}, {".keyFile", t.KeyFile}, {".serverName", t.ServerName},
+	} {
+		p.check(setting.value == "" || t.Enabled, section+setting.key, "it is set, but %s.enabled is false", section)
+	}
+	p.check(t.CertFile == "" || t.KeyFile != "", section+".keyFile", "it is empty, and %s.certFile needs it", section)
+	p.check(t.KeyFile == "" || t.CertFile != "", section+".certFile", "it is empty, and %s.keyFile needs it", section)
 }
 
 // isHostPort reports whether addr names a host and a port to connect to.

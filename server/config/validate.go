@@ -129,6 +129,7 @@ func (c *Config) validate(p *problems) {
 	p.oneOf("log.format", c.Log.Format, "json", "text")
 	c.Store.validate(p)
 	c.Redis.validate(p)
+	c.Coordination.validate(p, c.Store.Shared())
 	c.Tracing.validate(p)
 	c.validateCompat(p)
 	p.oneOf("bizTypesFrom", c.BizTypesFrom, FromStore, FromConfig)

@@ -2,7 +2,7 @@
 // hosts, clocks) and says what to change. It changes nothing itself.
 //
 // Each check is a type in a file of its own: configCheck, addressCheck, filesCheck, storeCheck,
-// redisCheck, hostsCheck, restoreCheck, clocksCheck. [Doctor.Examine] runs them concurrently, each
+// redisCheck, coordinationCheck, hostsCheck, restoreCheck, clocksCheck. [Doctor.Examine] runs them concurrently, each
 // with a time limit. To add a check, write such a file and add a line to Examine.
 //
 // The package depends on the registry of stores, on the scripts of the cursor, and on the
@@ -25,6 +25,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/coordination"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/driver"
 	"github.com/seqd/seqd/server/config"
@@ -103,6 +104,9 @@ type Doctor struct {
 	Config *config.Config
 	// Redis makes the client of a configuration, which connects to nothing until it is used.
 	Redis func(config.Redis) (redis.UniversalClient, error)
+	// Coordinator makes the client of a coordinator for the cluster with this ID, which connects to
+	// nothing until it is used.
+	Coordinator func(cfg config.Coordination, cluster string) (coordination.Coordinator, error)
 	// Shape returns what the IDs of a biz type look like, in the form that the store records. known is
 	// what it has recorded.
 	Shape func(b seqd.BizType, known string) (string, error)
@@ -166,7 +170,7 @@ const patience = 10 * time.Second
 func (d *Doctor) Examine(ctx context.Context) []Section {
 	sections := runAll(ctx, patience, []check{
 		{"configuration", configCheck{d}.run}, {"address", addressCheck{d}.run}, {"permissions", filesCheck{d}.run},
-		{"store", storeCheck{d}.run}, {"redis", redisCheck{d}.run}, {"hosts", hostsCheck{d}.run},
+		{"store", storeCheck{d}.run}, {"redis", redisCheck{d}.run}, {"coordination", coordinationCheck{d}.run}, {"hosts", hostsCheck{d}.run},
 		{"restore", restoreCheck{d}.run},
 	})
 	// the others have collected the clocks that it compares

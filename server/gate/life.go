@@ -32,9 +32,10 @@ type Running struct {
 	Node string
 	// Clock is the time that all nodes have in common.
 	Clock func() time.Time
-	// Troubles returns why an operator has to look at the store, and why at where the definitions of
-	// nodes come from; nil if nobody has to. If Troubles is nil, nobody ever has to.
-	Troubles func() (store, definitions *seqd.Error)
+	// Troubles returns why an operator has to look at the store, why at where the definitions of nodes
+	// come from, and why at the coordinator; nil if nobody has to. If Troubles is nil, nobody ever has
+	// to.
+	Troubles func() (store, definitions, coordinator *seqd.Error)
 }
 
 // Answers keeps and replays answers to requests with an Idempotency-Key.
@@ -88,11 +89,11 @@ func (l *Life) Issuer() (*issuer.Issuer, error) {
 }
 
 // Troubles returns what [Running] says of them, nothing until the service is ready.
-func (l *Life) Troubles() (store, definitions *seqd.Error) {
+func (l *Life) Troubles() (store, definitions, coordinator *seqd.Error) {
 	if r := l.running.Load(); r != nil && r.Troubles != nil {
 		return r.Troubles()
 	}
-	return nil, nil
+	return nil, nil, nil
 }
 
 // Trouble returns the first of the troubles, nil if there is none.

@@ -201,6 +201,8 @@ type readiness struct {
 	Store *trouble `json:"store,omitempty"`
 	// Definitions is that the definitions of nodes come from different places.
 	Definitions *trouble `json:"definitions,omitempty"`
+	// Coordinator is why this node does no jobs.
+	Coordinator *trouble `json:"coordinator,omitempty"`
 	Details     details  `json:"details,omitempty"`
 }
 
@@ -232,12 +234,12 @@ func detailsOf(is *issuer.Issuer) details {
 // ready answers that the node should get requests.
 func (p probes) ready(c *gin.Context, is *issuer.Issuer, h health) {
 	answer := readiness{Status: "ready"}
-	store, definitions := p.gate.Troubles()
-	if h.allUnready+h.allLimping > 0 || store != nil || definitions != nil {
+	store, definitions, coordinator := p.gate.Troubles()
+	if h.allUnready+h.allLimping > 0 || store != nil || definitions != nil || coordinator != nil {
 		answer.Status = "degraded"
 	}
 	if p.admission.mayRead(c) {
-		answer.Store, answer.Definitions = troubleOf(store), troubleOf(definitions)
+		answer.Store, answer.Definitions, answer.Coordinator = troubleOf(store), troubleOf(definitions), troubleOf(coordinator)
 		answer.Unready, answer.Degraded, answer.BizTypes = h.allUnready, h.allLimping, h.lines()
 		answer.Details = detailsOf(is)
 	}

@@ -111,13 +111,26 @@ func TestReadinessWithMixedDefinitions(t *testing.T) {
 	issuer := newIssuer(t, define("invoice", newCounter(1)))
 	issuer.Init(t.Context())
 	mixed := seqd.Errorf(seqd.CodeConflict, "config at a, store at b")
-	api.Gate().Ready(&gate.Running{Issuer: issuer, Troubles: func() (store, definitions *seqd.Error) { return nil, mixed }})
+	api.Gate().Ready(&gate.Running{Issuer: issuer, Troubles: func() (store, definitions, coordinator *seqd.Error) { return nil, mixed, nil }})
 	for name, want := range map[string]string{
 		"shop": `{"status":"degraded"}`, "reader": `{"status":"degraded","definitions":{"code":"conflict","detail":"config at a, store at b"}}`,
 	} {
 		if w := do(t, api, "GET", "/readyz", auth(name)); w.Code != 200 || w.Body.String() != want {
 			t.Errorf("%s is told %d %s", name, w.Code, w.Body)
 		}
+	}
+}
+
+// A node whose coordinator is away issues, and says so.
+func TestReadinessWithoutCoordinator(t *testing.T) {
+	api := newGuarded(t)
+	issuer := newIssuer(t, define("invoice", newCounter(1)))
+	issuer.Init(t.Context())
+	away := seqd.Errorf(seqd.CodeNoCoordinator, "it is away")
+	api.Gate().Ready(&gate.Running{Issuer: issuer, Troubles: func() (store, definitions, coordinator *seqd.Error) { return nil, nil, away }})
+	const want = `{"status":"degraded","coordinator":{"code":"no_coordinator","detail":"it is away"}}`
+	if w := do(t, api, "GET", "/readyz", auth("reader")); w.Code != 200 || w.Body.String() != want {
+		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }
 
@@ -130,7 +143,7 @@ func TestReadinessAfterAFailover(t *testing.T) {
 	issuer := newIssuer(t, define("invoice", newCounter(1)), define("order", lost))
 	issuer.Init(t.Context())
 	var failedOver *seqd.Error
-	api.Gate().Ready(&gate.Running{Issuer: issuer, Troubles: func() (store, definitions *seqd.Error) { return failedOver, nil }})
+	api.Gate().Ready(&gate.Running{Issuer: issuer, Troubles: func() (store, definitions, coordinator *seqd.Error) { return failedOver, nil, nil }})
 	for _, why := range []*seqd.Error{seqd.Errorf(seqd.CodeStoreFailedOver, "run seqd failover"), nil} {
 		failedOver = why
 		if w := do(t, api, "GET", "/readyz", auth("shop")); w.Code != 200 || w.Body.String() != `{"status":"degraded"}` {

@@ -132,7 +132,7 @@ var (
 	degraded         = gauge(most, "seqd_biz_type_degraded", "1 for a biz type that issues, but not as it should; missing for others.", "biz_type")
 	unready          = gauge(most, "seqd_biz_type_unready", "1 for a biz type that cannot issue for a reason of this node or its back ends; missing for others.", "biz_type")
 	numbersLeft      = gauge(least, "seqd_numbers_left_ratio", "Share of all numbers that is left, 0 to 1; of those that a plugin can display if that is less. Missing for snowflakes, and until it is known.", "biz_type")
-	backendUp        = gauge(least, "seqd_backend_up", "1 if a back end (store or redis) answered last time, else 0.", "backend")
+	backendUp        = gauge(least, "seqd_backend_up", "1 if a back end (store, redis or coordinator) answered last time, else 0.", "backend")
 	storeFailedOver  = gauge(most, "seqd_store_failed_over", "1 while the store has failed over, may have lost counters, and no operator has confirmed that, else 0; missing if the store cannot fail over.")
 	storeCreated     = gauge(most, "seqd_store_created_time_seconds", "When the store was new, in seconds since 1970: the first seqd started on it then. Missing for a store in memory, and until it is known.")
 	definitionsMixed = gauge(most, "seqd_definitions_mixed", "1 while some nodes follow the definitions of the store and others those of their configuration, else 0; missing if no other node can use the store.")

@@ -70,6 +70,9 @@ type Options struct {
 	Details  func(most int) []issuer.Details
 	// FailedOver returns why an operator has to look at the store, nil if nobody has to.
 	FailedOver func() *seqd.Error
+	// Coordination returns the ID of what keeps the session of the node, "" if that is not known,
+	// whether that is a coordinator, and why this node cannot use it, "" if it can. It may be nil.
+	Coordination func() (id string, used bool, trouble string)
 	// Redis returns whether this node or the others use Redis, and why this one cannot, "" if it
 	// can. It may be nil.
 	Redis func() (used bool, trouble string)
@@ -85,6 +88,7 @@ type Nodes struct {
 	own     Own
 	counted counted
 	mixed   atomic.Pointer[seqd.Error] // what Mixed returns
+	apart   atomic.Pointer[seqd.Error] // what Elsewhere returns
 }
 
 var _ admin.Nodes = (*Nodes)(nil)
@@ -114,10 +118,9 @@ func (n *Nodes) Self() (id, host string) { return n.id, n.host }
 // self is what this node says of itself. store is why the store cannot be used, nil if it can.
 func (n *Nodes) self(store error) admin.Node {
 	o, now := &n.opts, n.opts.Clock()
-	started := now.Add(n.started.Sub(o.Now()))
 	self := admin.Node{
 		ID: n.id, Addr: o.Addr, Host: n.host, Build: o.Build,
-		StartedAt: admin.Time(started.UnixMilli()), SeenAt: admin.Time(now.UnixMilli()),
+		StartedAt: admin.Time(n.startedAt().UnixMilli()), SeenAt: admin.Time(now.UnixMilli()),
 		BizTypesFrom: o.BizTypesFrom, Catalogue: o.Changes(), BizTypes: o.BizTypes(),
 		MachineIDs: make(map[string]int64), Backends: make(map[string]admin.Backend),
 	}
@@ -140,6 +143,12 @@ func (n *Nodes) self(store error) admin.Node {
 			self.Backends["redis"] = backend(trouble)
 		}
 	}
+	if o.Coordination != nil {
+		id, used, trouble := o.Coordination()
+		if self.Coordination = id; used {
+			self.Backends["coordinator"] = backend(trouble)
+		}
+	}
 	for _, of := range o.Details(mostListed) {
 		if id, ok := of.Values["machineId"].(int64); ok {
 			self.MachineIDs[of.BizType] = id
@@ -147,6 +156,9 @@ func (n *Nodes) self(store error) admin.Node {
 	}
 	return self
 }
+
+// startedAt is when this node started, by the time that nodes have in common.
+func (n *Nodes) startedAt() time.Time { return n.opts.Clock().Add(n.started.Sub(n.opts.Now())) }
 
 func backend(trouble string) admin.Backend {
 	if trouble == "" {

@@ -1,6 +1,7 @@
 package nodes
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -83,11 +84,38 @@ func MixedIn(ctx context.Context, store persist.Store, from string) (*seqd.Error
 // see [Sources.Mixed].
 func (n *Nodes) Mixed() *seqd.Error { return n.mixed.Load() }
 
-// look finds out what Mixed returns. If the other nodes cannot be listed, that stays as it was.
+// Elsewhere returns why this node must not have a session, as far as it knew a few seconds ago: the
+// oldest node has its session elsewhere, and so their sessions do not see each other. It returns nil
+// if it may.
+func (n *Nodes) Elsewhere() *seqd.Error { return n.apart.Load() }
+
+// elsewhere compares this node with the oldest one that says where its session is.
+func elsewhere(others []admin.Node, self admin.Node) *seqd.Error {
+	oldest := self
+	for _, node := range others {
+		older := cmp.Or(cmp.Compare(node.StartedAt, oldest.StartedAt), cmp.Compare(node.ID, oldest.ID)) < 0
+		if node.Coordination != "" && (older || oldest.Coordination == "") {
+			oldest = node
+		}
+	}
+	if oldest.Coordination == self.Coordination || self.Coordination == "" {
+		return nil
+	}
+	return seqd.Errorf(seqd.CodeConflict, "%s coordinates by %s, and this node by %s: give all nodes the same section coordination; "+
+		"until then this node does no jobs", shown(oldest), oldest.Coordination, self.Coordination)
+}
+
+// look finds out what Mixed and Elsewhere return. If the other nodes cannot be listed, they stay as
+// they were.
 func (n *Nodes) look(ctx context.Context, looking *logging.Trouble) {
 	list, err := n.Others(ctx)
 	if err != nil {
 		return // writing to the same store says so
+	}
+	if n.opts.Coordination != nil {
+		self := admin.Node{ID: n.id, StartedAt: admin.Time(n.startedAt().UnixMilli())}
+		self.Coordination, _, _ = n.opts.Coordination()
+		n.apart.Store(elsewhere(list, self))
 	}
 	list = append(list, admin.Node{Host: n.host, Addr: n.opts.Addr, BizTypesFrom: n.opts.BizTypesFrom})
 	mixed := SourcesOf(list).Mixed()

@@ -183,8 +183,8 @@ func plain(t *testing.T, where string, part any) {
 func TestProblems(t *testing.T) {
 	var d description
 	must.Do(t, yaml.Unmarshal(source, &d))
-	// No route has the first; only /readyz shows the second.
-	placed := []string{"method_not_allowed", "cursor_contested"}
+	// No route has the first; only /readyz shows the others.
+	placed := []string{"method_not_allowed", "cursor_contested", "no_coordinator"}
 	for name, r := range d.Components.Responses {
 		if len(r.Content) != 1 || r.Content[0].Name != "application/problem+json" || r.Content[0].Value.Schema.Ref != "#/components/schemas/Problem" {
 			t.Errorf("%s is not a Problem", name)

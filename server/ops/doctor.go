@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/coordination"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/server/backends"
 	"github.com/seqd/seqd/server/config"
@@ -28,6 +29,9 @@ import (
 func Doctor(ctx context.Context, cfg *config.Config, log io.Reader) []doctor.Section {
 	d := &doctor.Doctor{
 		Config: cfg, Redis: func(c config.Redis) (redis.UniversalClient, error) { return backends.NewRedis(ctx, c) }, Shape: definitions.Shape,
+		Coordinator: func(c config.Coordination, cluster string) (coordination.Coordinator, error) {
+			return backends.NewCoordinator(ctx, c, cluster)
+		},
 		Host: doctor.ThisHost(openfiles.Limit), Now: time.Now,
 		Definitions: func(ctx context.Context, store persist.Store) ([]doctor.Definition, error) {
 			return storedDefinitions(ctx, cfg, store)

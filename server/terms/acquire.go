@@ -35,6 +35,9 @@ func (t *Terms) Acquire(ctx context.Context, kind, key, name string, most int) (
 	}
 	p := &Permit{terms: t, kind: kind, key: key, session: s.key, name: name}
 	return p, p.change(ctx, func(before Permits) (next Permits, err error) {
+		if err := t.here(ctx); err != nil {
+			return next, err
+		}
 		dead := make(map[string]bool) // asked for only if all permits are held
 		for _, h := range before.Holders {
 			if len(before.Holders) >= most && h.Session != s.key && !dead[h.Session] {
@@ -97,7 +100,7 @@ func (p *Permit) change(ctx context.Context, to func(Permits) (Permits, error)) 
 			return ErrNoSession
 		}
 		var before Permits
-		doc, err := t.readBody(ctx, p.kind, p.key, &before)
+		doc, err := t.coord.readBody(ctx, p.kind, p.key, &before)
 		if err != nil {
 			return err
 		}
@@ -105,7 +108,7 @@ func (p *Permit) change(ctx context.Context, to func(Permits) (Permits, error)) 
 		if err != nil {
 			return err
 		}
-		if _, err = t.putBody(ctx, doc, next, s.fence); !persist.Overtaken(err) {
+		if _, err = t.putBody(ctx, t.coord, doc, next, s.fence); !persist.Overtaken(err) {
 			return err
 		}
 	}

@@ -1,5 +1,7 @@
 // Package terms says which node does a piece of work, so that no two do it at once. It depends on
-// the documents of the store, and on no clock that nodes have in common.
+// the documents of the store, and on no clock that nodes have in common. Sessions, the work "leader"
+// and permits may be in a coordinator instead (place.go, docs/COORDINATION.md); all other works are
+// in the store.
 //
 // A node has a session: a document that it writes every second. Each such write is a beat. A work
 // has a document of its own, which names the session that owns the work and a term, a number that
@@ -11,7 +13,8 @@
 //	              that counts suspension: session.alive (session.go)
 //	K2 take       a work gets another owner, at term + 1, only if nobody owns it or the session of
 //	              its owner is dead: Owner.taken (owner.go)
-//	K3 dead       a session is dead if its document is not in the store. A session is silent if its
+//	K3 dead       a session is dead if its document is not where this node's last beat is: without
+//	              that beat, the data were lost (place.go). A session is silent if its
 //	              beat has not changed for Life + drift after another node received it. That node then
 //	              deletes the document, if it still has that revision: it declares the session dead,
 //	              which is final. After a gap in its own reads a node starts to watch anew:

@@ -17,7 +17,7 @@ func (t *Terms) Edit(ctx context.Context, kind, key string, edit func(state json
 		if !ok {
 			return ErrNoSession
 		}
-		w, err := t.read(ctx, kind, key)
+		w, err := t.read(ctx, t.works, kind, key)
 		if err != nil {
 			return err
 		}

@@ -83,7 +83,7 @@ func (t *Terms) lead(ctx context.Context) error {
 func (t *Terms) findLeader(ctx context.Context, s session) (w *Work, sessions []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, storePatience)
 	defer cancel()
-	if w, err = t.read(ctx, leaderKind, leaderKey); err != nil {
+	if w, err = t.read(ctx, t.coord, leaderKind, leaderKey); err != nil {
 		return nil, nil, err
 	}
 	t.noteLeader(w)
@@ -115,7 +115,7 @@ func (t *Terms) noteLeader(w *Work) {
 // declareAll reads all sessions, declares the silent ones dead, and returns the others.
 func (t *Terms) declareAll(ctx context.Context) (alive []string, err error) {
 	var docs []persist.Document
-	for doc, err := range persist.EveryDocument(ctx, t.opts.Documents, kind) {
+	for doc, err := range persist.EveryDocument(ctx, t.coord, kind) {
 		if err != nil {
 			return nil, err
 		}

@@ -10,7 +10,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seqd/seqd/coordination"
 	"github.com/seqd/seqd/internal/instant"
+	"github.com/seqd/seqd/internal/sabotage"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/server/logging"
 )
@@ -24,9 +26,15 @@ const (
 
 // Options are what Terms depend on.
 type Options struct {
+	// Documents are those of the store. They have the works.
 	Documents persist.Documents
 	// Fenced is the store if it has fences, nil if not.
 	Fenced persist.Fenced
+	// Coordinator has the sessions, the work "leader" and the permits; nil if Documents have them.
+	Coordinator coordination.Documents
+	// Elsewhere returns why this node must not have a session: others use another coordinator. It
+	// returns nil if it may. Elsewhere is nil if it always may.
+	Elsewhere func() error
 	// Shared is true if other nodes can use the store. If not, this node leads, its session never
 	// ends, and no document says so.
 	Shared bool
@@ -46,6 +54,8 @@ type Options struct {
 // Terms is the part that a node takes: its session, and who leads. It is safe for concurrent use.
 type Terms struct {
 	opts   Options
+	works  place         // of works
+	coord  place         // of all else
 	replan chan struct{} // see [Terms.Replan]
 	// plannedAt is when this node planned last. Only advise uses it.
 	plannedAt time.Time
@@ -59,6 +69,8 @@ type Terms struct {
 	leader   Owner         // the owner of the work "leader", as it was read last
 	manifest Manifest      // as it was read last
 	death    chan struct{} // see [Terms.Death]
+	id       string        // of the coordinator, "" until it is known
+	cause    error         // why the last beat failed, nil if it did not
 }
 
 // New returns Terms without a session, which do not know who leads, until [Terms.Run] is called. If
@@ -67,7 +79,13 @@ func New(o Options) *Terms {
 	if o.Clock == nil {
 		o.Clock = instant.Now
 	}
-	t := &Terms{opts: o, replan: make(chan struct{}, 1), death: make(chan struct{})}
+	if o.Elsewhere == nil {
+		o.Elsewhere = func() error { return nil }
+	}
+	t := &Terms{opts: o, replan: make(chan struct{}, 1), death: make(chan struct{}), works: place{o.Documents, o.Fenced}, id: InStore}
+	if t.coord = t.works; t.apart() {
+		t.coord, t.id = place{o.Coordinator, nil}, ""
+	}
 	t.working, t.stop = context.WithCancel(context.Background())
 	t.session = newSession(o.Node, "")
 	if t.session.over = o.Shared; !o.Shared {
@@ -81,7 +99,7 @@ func New(o Options) *Terms {
 func (t *Terms) Run(ctx context.Context) {
 	var loops sync.WaitGroup
 	if t.opts.Shared {
-		loops.Go(func() { t.every(ctx, "the session cannot be renewed", t.beat, nil) })
+		loops.Go(func() { t.every(ctx, "the session cannot be renewed", t.renew, nil) })
 	}
 	loops.Go(func() { t.every(ctx, "it cannot be found out who leads", t.lead, t.untilSilent) })
 	loops.Wait()
@@ -89,8 +107,9 @@ func (t *Terms) Run(ctx context.Context) {
 }
 
 // every calls do now and after each beatPause until ctx ends, and once more in between, after sooner,
-// if that is shorter. It warns of a document that is damaged or of a newer format. Other errors of the
-// store are for the debug log: other packages warn of them.
+// if that is shorter. It warns of a document that is damaged or of a newer format, and of a
+// coordinator that fails. Other errors of the store are for the debug log: other packages warn of
+// them.
 func (t *Terms) every(ctx context.Context, what string, do func(context.Context) error, sooner func() time.Duration) {
 	ticker := time.NewTicker(beatPause)
 	defer ticker.Stop()
@@ -99,7 +118,10 @@ func (t *Terms) every(ctx context.Context, what string, do func(context.Context)
 		switch err := do(ctx); {
 		case err == nil, errors.Is(err, persist.ErrInvalid), errors.Is(err, persist.ErrNewer):
 			unread.Note(err)
-		case ctx.Err() == nil:
+		case ctx.Err() != nil:
+		case t.apart():
+			unread.Note(err)
+		default:
 			t.opts.Log.Debug(what, "error", err)
 		}
 		var early <-chan time.Time
@@ -148,6 +170,15 @@ func (t *Terms) own() (s session, ok bool) {
 	return t.session, t.alive()
 }
 
+// renew calls beat, and keeps its error.
+func (t *Terms) renew(ctx context.Context) error {
+	err := t.beat(ctx)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.cause = err
+	return err
+}
+
 // beat renews the session, or begins the next one.
 func (t *Terms) beat(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, storePatience)
@@ -155,26 +186,57 @@ func (t *Terms) beat(ctx context.Context) error {
 	t.mu.Lock()
 	s := t.session // only this goroutine changes it
 	t.mu.Unlock()
+	if why := t.opts.Elsewhere(); why != nil {
+		s.over = true
+		t.set(s)
+		return why
+	}
 	switch {
 	case s.over:
+		if err := t.identify(ctx); err != nil {
+			return err
+		}
 		fence, err := t.fence(ctx)
 		if err != nil {
 			return err
 		}
 		s = newSession(t.opts.Node, fence)
 	case s.unsure:
-		known, err := t.opts.Documents.Read(ctx, kind, s.key)
+		known, err := t.coord.Read(ctx, kind, s.key)
 		s.noteRead(known.Revision, err)
 		if s.over || err != nil {
 			t.set(s)
 			return err
 		}
 	}
-	sent := t.opts.Clock()
-	err := t.put(ctx, s.next(t.opts.Now()), s.fence)
+	sent := t.confirm(ctx, &s)
+	if s.over {
+		t.set(s)
+		return persist.ErrFailedOver
+	}
+	err := t.coord.put(ctx, s.next(t.opts.Now()), s.fence)
 	s.noteBeat(sent, err)
 	t.set(s)
 	return err
+}
+
+// confirm returns when the beat that is sent next counts from. If the store does not fence that
+// beat, because a coordinator keeps it, the node asks the store for its fence, later than that time:
+// a failover ends the session, and while the store does not answer, the session lives but the node
+// must not work.
+func (t *Terms) confirm(ctx context.Context, s *session) (sent instant.Instant) {
+	sent = t.opts.Clock()
+	if !t.apart() || sabotage.Off(sabotage.TermConfirm) {
+		return sent
+	}
+	ctx, cancel := context.WithTimeout(ctx, storePatience/2)
+	defer cancel()
+	fence, err := t.fence(ctx)
+	if err != nil {
+		return s.sent
+	}
+	s.over = fence != s.fence
+	return sent
 }
 
 // set changes the session after a beat. A new session begins to watch anew.
@@ -191,7 +253,10 @@ func (t *Terms) set(s session) {
 	} else {
 		t.timer.Reset(max(0, s.left(now)))
 	}
-	if s.alive(now) && t.working.Err() != nil {
+	switch alive := s.alive(now); {
+	case !alive: // a session that is over must not seem to go on as the next one
+		t.stop()
+	case t.working.Err() != nil:
 		t.working, t.stop = context.WithCancel(context.Background())
 	}
 }
@@ -220,9 +285,9 @@ func (t *Terms) leave() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), leavePatience)
 	defer cancel()
-	known, err := t.opts.Documents.Read(ctx, kind, s.key) // the last beat may be there or not
+	known, err := t.coord.Read(ctx, kind, s.key) // the last beat may be there or not
 	if err == nil {
-		err = t.opts.Documents.Delete(ctx, kind, s.key, known.Revision)
+		err = t.coord.Delete(ctx, kind, s.key, known.Revision)
 	}
 	if err != nil {
 		t.opts.Log.Debug("this node could not end its session", "error", err)
@@ -238,28 +303,20 @@ func (t *Terms) fence(ctx context.Context) (string, error) {
 	return f.Current, err
 }
 
-// put writes a document under a fence.
-func (t *Terms) put(ctx context.Context, doc persist.Document, fence string) error {
-	if t.opts.Fenced == nil {
-		return persist.Put(ctx, t.opts.Documents, doc)
-	}
-	return persist.PutFenced(ctx, t.opts.Fenced, doc, fence)
-}
-
 // putBody writes the next revision of a document, with another body, under a fence.
-func (t *Terms) putBody(ctx context.Context, doc persist.Document, body any, fence string) (persist.Document, error) {
+func (t *Terms) putBody(ctx context.Context, in place, doc persist.Document, body any, fence string) (persist.Document, error) {
 	text, err := json.Marshal(body)
 	if err != nil {
 		return doc, fmt.Errorf("%w: the state of %s: %w", persist.ErrInvalid, doc.PersistID(), err)
 	}
 	doc.Revision, doc.Body, doc.Timestamp = doc.Revision+1, string(text), t.opts.Now().UnixMilli()
-	return doc, t.put(ctx, doc, fence)
+	return doc, in.put(ctx, doc, fence)
 }
 
 // readBody reads a document and its body. If there is no document, it returns one of revision 0,
 // and leaves body as it is.
-func (t *Terms) readBody(ctx context.Context, kind, key string, body any) (persist.Document, error) {
-	doc, err := t.opts.Documents.Read(ctx, kind, key)
+func (p place) readBody(ctx context.Context, kind, key string, body any) (persist.Document, error) {
+	doc, err := p.Read(ctx, kind, key)
 	if errors.Is(err, persist.ErrNotFound) {
 		return persist.Document{Kind: kind, Key: key}, nil
 	}
@@ -277,7 +334,7 @@ func (t *Terms) readBody(ctx context.Context, kind, key string, body any) (persi
 func (t *Terms) judge(ctx context.Context, key string) (dead bool, err error) {
 	var docs []persist.Document
 	if key != "" {
-		doc, err := t.opts.Documents.Read(ctx, kind, key)
+		doc, err := t.coord.Read(ctx, kind, key)
 		switch {
 		case err == nil:
 			docs = []persist.Document{doc}
@@ -297,7 +354,7 @@ func (t *Terms) declare(ctx context.Context, docs []persist.Document) (alive []s
 	t.mu.Unlock()
 	dead := make(map[string]bool, len(silent))
 	for _, doc := range silent {
-		failed := t.opts.Documents.Delete(ctx, kind, doc.Key, doc.Revision)
+		failed := t.coord.Delete(ctx, kind, doc.Key, doc.Revision)
 		switch {
 		case failed == nil:
 			t.opts.Log.Info("the session of a node ended", "node", NodeOf(doc.Key))

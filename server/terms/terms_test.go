@@ -25,7 +25,17 @@ import (
 type cluster struct {
 	*testing.T
 	documents persist.Documents
-	ops       atomic.Int64 // of all nodes
+	// coordinator has the sessions; it is the store unless the nodes have another one.
+	coordinator persist.Documents
+	fence       atomic.Pointer[string] // of the store, if there is a coordinator
+	ops         atomic.Int64           // of all nodes, except questions for the fence
+}
+
+func newCluster(t *testing.T) *cluster {
+	d := memory.New(time.Now).Documents()
+	c := &cluster{T: t, documents: d, coordinator: d}
+	c.fence.Store(new("first"))
+	return c
 }
 
 // node is Terms whose way to the store can be cut, and whose machine can be suspended.
@@ -33,8 +43,12 @@ type node struct {
 	*Terms
 	end func()
 
-	cut       atomic.Bool  // the store does not answer
+	cut       atomic.Bool  // neither the store nor the coordinator answers
 	suspended atomic.Int64 // for how long, in all
+	// What follows is used if sessions are in a coordinator.
+	c         *cluster
+	storeCut  atomic.Bool           // the store does not answer
+	elsewhere atomic.Pointer[error] // see Options
 }
 
 // way is the way of a node to the store.
@@ -86,10 +100,18 @@ func (w way) then(do func() error) error {
 }
 
 // simulate runs a test with so many nodes, a, b and so on, of which each began a second after the
-// one before.
+// one before. It does so twice: with sessions in the store, and in a coordinator.
 func simulate(t *testing.T, nodes int, test func(t *testing.T, c *cluster, n []*node)) {
+	t.Run("store", func(t *testing.T) { simulateIn(t, nodes, false, test) })
+	t.Run("coordinator", func(t *testing.T) { simulateIn(t, nodes, true, test) })
+}
+
+func simulateIn(t *testing.T, nodes int, apart bool, test func(t *testing.T, c *cluster, n []*node)) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &cluster{T: t, documents: memory.New(time.Now).Documents()}
+		c := newCluster(t)
+		if apart {
+			c.coordinator = memory.New(time.Now).Documents()
+		}
 		var all []*node
 		for i := range nodes {
 			all = append(all, c.start(string(rune('a'+i)), nil))
@@ -100,21 +122,32 @@ func simulate(t *testing.T, nodes int, test func(t *testing.T, c *cluster, n []*
 		for _, n := range all {
 			n.end()
 		}
-		left := must.Get(c.documents.List(t.Context(), kind, "", 10))(t)
+		left := must.Get(c.coordinator.List(t.Context(), kind, "", 10))(t)
 		must.Equal(t, len(left), 0, "sessions after all nodes have ended")
 	})
 }
 
 func (c *cluster) start(name string, wanted func(context.Context) (map[string]string, error)) *node {
-	n := new(node)
-	n.Terms = New(Options{
+	n := &node{c: c}
+	options := Options{
 		Documents: way{c.documents, c, n}, Shared: true, Node: name, Now: time.Now, Log: slog.New(slog.DiscardHandler), Wanted: wanted,
 		Clock: func() instant.Instant {
 			now := instant.Now()
 			now.Mono -= time.Duration(n.suspended.Load())
 			return now
 		},
-	})
+	}
+	if c.coordinator != c.documents {
+		options.Coordinator = way{c.coordinator, c, n}
+		options.Fenced = n
+		options.Elsewhere = func() error {
+			if why := n.elsewhere.Load(); why != nil {
+				return *why
+			}
+			return nil
+		}
+	}
+	n.Terms = New(options)
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { n.Run(ctx) })
@@ -276,7 +309,8 @@ func TestNewNodeWaits(t *testing.T) {
 func TestDamagedDocuments(t *testing.T) {
 	simulate(t, 1, func(t *testing.T, c *cluster, n []*node) {
 		for _, kind := range []string{"work", "permit"} {
-			must.Do(t, c.documents.Create(t.Context(), persist.Document{Kind: kind, Key: "x", Revision: 1, Body: "nonsense"}))
+			in := map[string]persist.Documents{"work": c.documents, "permit": c.coordinator}[kind]
+			must.Do(t, in.Create(t.Context(), persist.Document{Kind: kind, Key: "x", Revision: 1, Body: "nonsense"}))
 		}
 		c.take(n[0], "x", persist.ErrInvalid)
 		n[0].Replan() // nothing is planned
@@ -287,7 +321,7 @@ func TestDamagedDocuments(t *testing.T) {
 // A document of the leader that cannot be read is one warning, and keeps nobody from working.
 func TestDamagedLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &cluster{T: t, documents: memory.New(time.Now).Documents()}
+		c := newCluster(t)
 		must.Do(t, c.documents.Create(t.Context(), persist.Document{Kind: leaderKind, Key: leaderKey, Revision: 1, Body: "nonsense"}))
 		var log testlog.Text
 		n := c.start("a", nil)
@@ -346,7 +380,7 @@ func TestPermitsOfNodes(t *testing.T) {
 // The leader spreads the works over the sessions, also after it has changed, and moves few.
 func TestManifest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &cluster{T: t, documents: memory.New(time.Now).Documents()}
+		c := newCluster(t)
 		var passes atomic.Int64
 		wanted := func(context.Context) (map[string]string, error) {
 			all := make(map[string]string)

@@ -28,6 +28,7 @@ type Work struct {
 	State json.RawMessage
 
 	terms *Terms
+	in    place
 	doc   persist.Document
 }
 
@@ -45,7 +46,7 @@ type body struct {
 // twice at a time. Errors are [ErrTaken], [ErrNoSession] and those of the store. After an error of
 // the store the node may own the work nevertheless: another Take finds out.
 func (t *Terms) Take(ctx context.Context, kind, key string) (*Work, error) {
-	w, err := t.read(ctx, kind, key)
+	w, err := t.read(ctx, t.works, kind, key)
 	if err != nil {
 		return nil, err
 	}
@@ -53,13 +54,13 @@ func (t *Terms) Take(ctx context.Context, kind, key string) (*Work, error) {
 }
 
 // read reads a work, whoever owns it.
-func (t *Terms) read(ctx context.Context, kind, key string) (*Work, error) {
+func (t *Terms) read(ctx context.Context, in place, kind, key string) (*Work, error) {
 	var b body
-	doc, err := t.readBody(ctx, kind, key, &b)
+	doc, err := in.readBody(ctx, kind, key, &b)
 	if err != nil {
 		return nil, err
 	}
-	return &Work{Owner: b.Owner, State: b.State, terms: t, doc: doc}, nil
+	return &Work{Owner: b.Owner, State: b.State, terms: t, in: in, doc: doc}, nil
 }
 
 // take makes this node the owner of a work that was just read. It changes nothing if the node owns
@@ -96,15 +97,16 @@ func (t *Terms) settled() bool {
 	return !t.opts.Shared || t.watch.settled(t.opts.Clock())
 }
 
-// Gone reports whether a session is dead: its document is not in the store, so it never works
-// again. "" is the session of nobody.
+// Gone reports whether a session is dead: its document is not where this node's is, so it never
+// works again. "" is the session of nobody.
 func (t *Terms) Gone(ctx context.Context, key string) (bool, error) {
 	if key == "" || !t.opts.Shared { // if the store is not shared, it is that of an earlier process
 		return true, nil
 	}
-	_, err := t.opts.Documents.Read(ctx, kind, key)
+	_, err := t.coord.Read(ctx, kind, key)
 	if errors.Is(err, persist.ErrNotFound) {
-		return true, nil
+		err = t.here(ctx)
+		return err == nil, err
 	}
 	return false, err
 }
@@ -129,7 +131,7 @@ func (w *Work) write(ctx context.Context, next Owner, state json.RawMessage, exp
 	s, ok := w.terms.own()
 	switch {
 	case sabotage.Off(sabotage.TermFence):
-		if now, err := w.terms.read(ctx, w.doc.Kind, w.doc.Key); err == nil {
+		if now, err := w.terms.read(ctx, w.in, w.doc.Kind, w.doc.Key); err == nil {
 			w.doc = now.doc
 		}
 		s.fence, _ = w.terms.fence(ctx)
@@ -149,7 +151,7 @@ func (w *Work) write(ctx context.Context, next Owner, state json.RawMessage, exp
 func (w *Work) put(ctx context.Context, s session, owner Owner, state json.RawMessage, expires int64) error {
 	next := w.doc
 	next.Expires = expires
-	next, err := w.terms.putBody(ctx, next, body{owner, state}, s.fence)
+	next, err := w.terms.putBody(ctx, w.in, next, body{owner, state}, s.fence)
 	if err == nil {
 		w.doc, w.Owner, w.State = next, owner, state
 	}

@@ -79,17 +79,18 @@ func (n *node) DialRESP() (net.Conn, error) {
 
 // life is one process of a node.
 type life struct {
-	node     *node
-	number   int
-	server   *server.Server
-	view     *storesim.View
-	patience time.Duration // with the store
-	over     atomic.Bool   // it was killed: nothing that it does matters any more
-	asked    atomic.Bool   // it was asked to end
-	started  atomic.Bool   // it can issue
-	stopIt   context.CancelFunc
-	log      *slog.Logger
-	terms    atomic.Pointer[terms.Terms] // see work; nil without works
+	node         *node
+	number       int
+	server       *server.Server
+	view         *storesim.View
+	coordination *storesim.View // nil without a coordinator
+	patience     time.Duration  // with the store
+	over         atomic.Bool    // it was killed: nothing that it does matters any more
+	asked        atomic.Bool    // it was asked to end
+	started      atomic.Bool    // it can issue
+	stopIt       context.CancelFunc
+	log          *slog.Logger
+	terms        atomic.Pointer[terms.Terms] // see work; nil without works
 }
 
 // start begins the next life, unless one runs.
@@ -105,6 +106,9 @@ func (n *node) start() {
 func (n *node) begin() {
 	l := &life{node: n, number: int(n.lives.Add(1))}
 	l.view = n.store.View(l.fates())
+	if n.coordinator != nil {
+		l.coordination = n.coordinator.View(l.fates())
+	}
 	cfg, err := n.configuration()
 	err = errors.Join(err, os.MkdirAll(n.stateDir(), 0o700))
 	if err != nil {
@@ -192,6 +196,9 @@ func (l *life) seams() seams.Seams {
 			return n.net.Dial(ctx, n.host, n.serverAt(addr, n.redisOf(n)))
 		},
 	}
+	if l.coordination != nil {
+		s.OpenCoordinator = l.coordinator
+	}
 	if !n.options.Bolt {
 		s.OpenStore = func(ctx context.Context, m driver.How) (persist.Store, error) {
 			return l.view.Open(ctx, storesim.Client{Now: n.clock, Timeout: l.patience, Unreached: m.Unreached, Admit: m.Admit})
@@ -239,7 +246,7 @@ func (n *node) kill(powerLost bool) {
 // die ends a life at once. What its goroutines still do reaches nobody. the turn is held.
 func (n *node) die(l *life, how string) {
 	l.over.Store(true)
-	l.view.Kill()
+	l.views((*storesim.View).Kill)
 	n.net.Kill(n.host)
 	n.journal.Lived(n.name, l.number, how)
 	n.now = nil
@@ -292,7 +299,7 @@ func (n *node) stop() {
 		n.journal.Find("a clean stop of %s: %v", n.name, err)
 	}
 	l.over.Store(true)
-	l.view.Kill()
+	l.views((*storesim.View).Kill)
 	n.net.Kill(n.host)
 	n.journal.Lived(n.name, l.number, record.Stopped)
 	n.now = nil
@@ -305,8 +312,8 @@ func (n *node) pause() {
 	defer n.turn.Unlock()
 	if l := n.now; l != nil && n.endPause == nil {
 		end := n.net.Pause(n.host)
-		l.view.Pause()
-		n.endPause = func() { l.view.Resume(); end() }
+		l.views((*storesim.View).Pause)
+		n.endPause = func() { l.views((*storesim.View).Resume); end() }
 	}
 }
 
@@ -324,12 +331,21 @@ func (n *node) unpause() {
 	}
 }
 
-// setStore sets the state of the way between the node and the store, in this life.
+// views does something with what the life sees of the store, and of the coordinator.
+func (l *life) views(do func(*storesim.View)) {
+	do(l.view)
+	if l.coordination != nil {
+		do(l.coordination)
+	}
+}
+
+// setStore sets the state of the way between the node and the store, in this life, and so that to the
+// coordinator.
 func (n *node) setStore(s storesim.State) {
 	n.turn.Lock()
 	defer n.turn.Unlock()
 	if n.now != nil {
-		n.now.view.Set(s)
+		n.now.views(func(v *storesim.View) { v.Set(s) })
 	}
 }
 

@@ -77,6 +77,8 @@ var rules = []rule{
 	{name: "term-dead", script: true},
 	{name: "term-settled", script: true},
 	{name: "term-fence", script: true},
+	{name: "term-here", script: true},
+	{name: "term-confirm", script: true},
 	{name: "permits-bounded", script: true},
 	{name: "job-counted", script: true},
 	{name: "job-order", script: true},

@@ -4,9 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/seqd/seqd/coordination"
 	"github.com/seqd/seqd/internal/instant"
 	"github.com/seqd/seqd/internal/testing/record"
 	"github.com/seqd/seqd/internal/testing/sim/storesim"
@@ -28,11 +32,36 @@ const (
 	workKind, permitKind = "work", "permit"
 )
 
-func withWorks(o Options) bool { return o.Works }
+func withWorks(o Options) bool       { return o.Works }
+func withCoordinator(o Options) bool { return o.Coordinator }
+
+var coordinatorStates = map[string]storesim.State{"away": storesim.Away, "hung": storesim.Hung, "mute": storesim.Mute}
+
+// wipeCoordinator removes all that the coordinator has.
+func (w *World) wipeCoordinator() {
+	fresh := storesim.New(storesim.Options{})
+	defer fresh.Close()
+	w.coordinator.Restore(fresh.Backup(), false)
+}
+
+// coordinator opens the coordinator, as the node reaches it in this life.
+func (l *life) coordinator() coordination.Coordinator {
+	store, err := l.coordination.Open(context.Background(), storesim.Client{Now: l.node.clock, Timeout: l.patience, Unreached: true})
+	if err != nil {
+		l.node.journal.Find("the coordinator of %s: %v", l.node.name, err)
+	}
+	return struct {
+		coordination.Documents
+		io.Closer
+	}{store.Documents(), store}
+}
 
 // termKinds are faults of clocks that only terms notice. A time of day that is set back meanwhile is
 // not one of them: see ADR 70.
 var termKinds = []kind{
+	{name: "coordinator-away", weight: 3, needs: withCoordinator, holds: "link@all store@", targets: []string{"all"}, ways: slices.Sorted(maps.Keys(coordinatorStates)), least: blink, most: long,
+		begin: func(w *World, f *fault) { w.coordinator.Set(coordinatorStates[f.way]) }, end: func(w *World, f *fault) { w.coordinator.Set(storesim.Up) }},
+	{name: "coordinator-wiped", weight: 3, needs: withCoordinator, holds: "coordinator", targets: []string{"all"}, begin: func(w *World, f *fault) { w.wipeCoordinator() }},
 	{name: "suspend", weight: 4, needs: withWorks, holds: "seqd pause clock", targets: nodeNames, least: short, most: long, marks: record.Fault{Paused: true},
 		begin: func(w *World, f *fault) { w.node(f).suspend() }, end: func(w *World, f *fault) { w.node(f).wake() }},
 }
@@ -78,6 +107,19 @@ type apart struct {
 }
 
 const apartPrefix = "x"
+
+// others makes documents of those of a coordinator, of which nothing else is used.
+type others struct {
+	coordination.Documents
+	rest
+}
+
+// rest is what [persist.Documents] have besides.
+type rest interface {
+	Due(ctx context.Context, kind string, before int64, limit int) ([]persist.Document, error)
+	Keep(ctx context.Context, list []persist.Document) error
+	Purge(ctx context.Context, kind string, before int64, limit int) (int, error)
+}
 
 func (a apart) move(d persist.Document) persist.Document {
 	d.Kind = apartPrefix + d.Kind
@@ -144,6 +186,9 @@ func (l *life) work(ctx context.Context) {
 	if fenced, ok := store.(persist.Fenced); ok {
 		documents.fenced = fenced
 		options.Fenced = apartFenced{documents}
+	}
+	if l.coordination != nil {
+		options.Coordinator = apart{Documents: others{l.coordinator(), nil}}
 	}
 	own := terms.New(options)
 	l.terms.Store(own)

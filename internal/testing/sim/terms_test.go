@@ -116,6 +116,55 @@ func (w *World) follows(node string, not ...string) (leader string) {
 	return node
 }
 
+// coordinated returns the same schedules with a coordinator.
+func coordinated(all []schedule) (more []schedule) {
+	for _, s := range all {
+		s.name += ", with a coordinator"
+		s.world.Coordinator = true
+		if slices.Contains(s.rules, "term-settled") { // a failover
+			s.rules = []string{"term-settled", "term-confirm"}
+		}
+		more = append(more, s)
+	}
+	return more
+}
+
+// coordinatorTemptations are what a coordinator could do.
+var coordinatorTemptations = []schedule{
+	{
+		name: "a coordinator that is wiped", was: "A node took what another one still did, because its session was not there.",
+		rules: []string{"term-here"},
+		world: Options{Works: true, Coordinator: true, BizTypes: only("order"), Script: func(w *World) {
+			for round := range 8 {
+				a, b, c := w.hand("a"), w.hand("b"), w.hand("c")
+				work := fmt.Sprint("w", round)
+				job := a.takes(work)
+				go a.works(job, 5*time.Second)
+				time.Sleep(time.Duration(round) * 130 * time.Millisecond)
+				w.wipeCoordinator()
+				go c.holds("p", 3*time.Second)
+				b.works(b.takes(work), time.Second)
+				time.Sleep(5 * time.Second)
+			}
+		}},
+	},
+	{
+		name: "a coordinator that is away", was: "A node went on, and another one took its work.",
+		world: Options{Works: true, Coordinator: true, BizTypes: only("order"), Script: func(w *World) {
+			a, b := w.hand("a"), w.hand("b")
+			for _, state := range []storesim.State{storesim.Away, storesim.Hung, storesim.Mute} {
+				work := fmt.Sprint("w", state)
+				job := a.takes(work)
+				w.coordinator.Set(state)
+				a.works(job, 10*time.Second)
+				w.coordinator.Set(storesim.Up)
+				a.works(a.takes(work), time.Second)
+			}
+			b.takes("other")
+		}},
+	},
+}
+
 // termTemptations are what would happen without the rules of terms.
 var termTemptations = []schedule{
 	{

@@ -42,6 +42,8 @@ type Options struct {
 	Bolt bool
 	// Works is whether nodes do works under terms.
 	Works bool
+	// Coordinator is whether sessions are in a coordinator, and not in the store.
+	Coordinator bool
 	// Pace multiplies the pauses of callers, see [load.Load]; 0 means 40, some 20 calls a second.
 	Pace int
 	// Only names the kinds of faults; nil is all that the world can have.
@@ -66,7 +68,7 @@ type Options struct {
 func OfSeed(seed uint64, length time.Duration) Options {
 	modes := []storesim.Mode{storesim.Unfenced, storesim.Lossy, storesim.Lossless}
 	paces := []int{40, 200, 200}
-	return Options{Seed: seed, Length: length, Redis: seed%2 == 0, Registry: seed%8 == 4, Tokens: seed%5 == 3, Works: seed%5 == 2, Mode: modes[seed/2%3], Pace: paces[seed/6%3]}
+	return Options{Seed: seed, Length: length, Redis: seed%2 == 0, Registry: seed%8 == 4, Tokens: seed%5 == 3, Works: seed%5 == 2, Coordinator: seed%10 == 7, Mode: modes[seed/2%3], Pace: paces[seed/6%3]}
 }
 
 // quiet reports whether nothing happens but what the script says.
@@ -89,6 +91,9 @@ func (o Options) String() string {
 	}
 	if o.Works {
 		text += " with works"
+	}
+	if o.Coordinator {
+		text += " and a coordinator"
 	}
 	return fmt.Sprintf("seed %d, %v, %s, pace %d", o.Seed, o.Length, text, o.Pace)
 }
@@ -129,18 +134,19 @@ type World struct {
 	bizTypes, sparse string
 	variant          variant
 
-	net     *netsim.Network
-	store   *storesim.Cluster
-	redis   *redissim.Deployment // nil without
-	other   *redissim.Deployment // that nodes use by mistake
-	nodes   []*node
-	load    *load.Load
-	journal *load.Journal
-	entries *entries
-	running sync.WaitGroup // what belongs to lives
-	serving sync.WaitGroup // the ports of Redis
-	ended   atomic.Bool    // no life begins any more
-	begun   int            // how many faults a script has begun
+	net         *netsim.Network
+	store       *storesim.Cluster
+	coordinator *storesim.Cluster    // nil without
+	redis       *redissim.Deployment // nil without
+	other       *redissim.Deployment // that nodes use by mistake
+	nodes       []*node
+	load        *load.Load
+	journal     *load.Journal
+	entries     *entries
+	running     sync.WaitGroup // what belongs to lives
+	serving     sync.WaitGroup // the ports of Redis
+	ended       atomic.Bool    // no life begins any more
+	begun       int            // how many faults a script has begun
 
 	mu          sync.Mutex // guards what follows
 	storeOutage outage
@@ -218,6 +224,9 @@ func newWorld(t *testing.T, o Options) (w *World, err error) {
 	w.describe(shapes)
 	w.net.Delay = w.delay()
 	w.store = storesim.New(storesim.Options{Mode: o.Mode, Without: o.Without})
+	if o.Coordinator {
+		w.coordinator = storesim.New(storesim.Options{})
+	}
 	if o.Redis {
 		w.startRedis()
 	}
@@ -404,6 +413,9 @@ func (w *World) stop() {
 		w.stopRedis()
 	}
 	w.store.Close()
+	if w.coordinator != nil {
+		w.coordinator.Close()
+	}
 	time.Sleep(time.Minute) // what nodes have abandoned ends by itself
 }
 

@@ -1,0 +1,142 @@
+// Package coordination defines what package server/terms needs of a coordinator: a place for
+// sessions, for the advice of the leader and for permits. The store is one, and the drivers are
+// coordination/consul and coordination/zookeeper.
+//
+// A coordinator says who should do a work. The document of the work, which is always in the store,
+// says who may. So a coordinator that is away, was wiped or is the wrong one costs time, and never a
+// number: see docs/COORDINATION.md.
+//
+// To add a driver, write a package that implements [Documents] and passes package coordinationtest,
+// and open it in server/backends/coordination.go.
+package coordination
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seqd/seqd/persist"
+)
+
+// Documents are documents as [persist.Documents] has them, with the same errors. Every change is
+// atomic. After an error other than those named there it may have happened, or may happen later.
+//
+// Read never returns [persist.ErrNotFound] for a document that was there when Read was called: a
+// session whose document is not there is dead. What Read and List return otherwise may be a little
+// old.
+type Documents interface {
+	Create(ctx context.Context, d persist.Document) error
+	Read(ctx context.Context, kind, key string) (persist.Document, error)
+	Update(ctx context.Context, d persist.Document) error
+	Delete(ctx context.Context, kind, key string, revision int64) error
+	List(ctx context.Context, kind, after string, limit int) ([]persist.Document, error)
+}
+
+var _ Documents = persist.Documents(nil)
+
+// Coordinator is a coordinator that is not the store.
+type Coordinator interface {
+	Documents
+	io.Closer
+}
+
+// Options are how a driver reaches its servers.
+type Options struct {
+	// Addrs are the servers, as host:port.
+	Addrs []string
+	// Token is the secret that the servers ask for, "" for none.
+	Token string
+	// Prefix is the beginning of each key: names with slashes between them.
+	Prefix string
+	// Timeout bounds each operation, whatever server is asked.
+	Timeout time.Duration
+	// Dial connects to a server, with TLS if that is configured.
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
+}
+
+const (
+	idKind = "coordinator"
+	idKey  = "id"
+)
+
+// Identify returns the ID of a coordinator, and gives it one if it has none: one that lost its data
+// is another one.
+func Identify(ctx context.Context, documents Documents) (id string, err error) {
+	doc, err := documents.Read(ctx, idKind, idKey)
+	if errors.Is(err, persist.ErrNotFound) {
+		doc = persist.Document{Kind: idKind, Key: idKey, Revision: 1, Body: rand.Text()}
+		if err = documents.Create(ctx, doc); errors.Is(err, persist.ErrExists) {
+			doc, err = documents.Read(ctx, idKind, idKey)
+		}
+	}
+	return doc.Body, err
+}
+
+// longestValue is what the servers take of one value, with some room for what they add.
+const longestValue = 500_000
+
+// format is the version of Encode.
+const format = 1
+
+// Encode returns the value of a document: its format, revision, time and expiry in a line, and the
+// body.
+func Encode(d persist.Document) ([]byte, error) {
+	if err := d.Validate(); err != nil {
+		return nil, err
+	}
+	text := fmt.Appendf(nil, "%d %d %d %d\n%s", format, d.Revision, d.Timestamp, d.Expires, d.Body)
+	if len(text) > longestValue {
+		return nil, fmt.Errorf("%w: %s has %d bytes, and a coordinator takes %d", persist.ErrInvalid, d.PersistID(), len(text), longestValue)
+	}
+	return text, nil
+}
+
+// Decode returns the document of a value.
+func Decode(kind, key string, value []byte) (persist.Document, error) {
+	d := persist.Document{Kind: kind, Key: key}
+	head, body, ok := strings.Cut(string(value), "\n")
+	var version int
+	_, err := fmt.Sscanf(head, "%d %d %d %d", &version, &d.Revision, &d.Timestamp, &d.Expires)
+	switch {
+	case version > format:
+		return d, fmt.Errorf("%w: %s of the coordinator", persist.ErrNewer, d.PersistID())
+	case err != nil, !ok, d.Revision < 1:
+		return d, fmt.Errorf("%w: %s of the coordinator is damaged; remove it there", persist.ErrInvalid, d.PersistID())
+	}
+	d.Body = body
+	return d, nil
+}
+
+// Name returns a key as a name without slashes, and other than "." and "..".
+func Name(key string) string {
+	if name := url.PathEscape(key); strings.Trim(name, ".") != "" {
+		return name
+	}
+	return strings.ReplaceAll(key, ".", "%2E")
+}
+
+// KeyOf returns the key of a name. ok is false if Name returns no such name.
+func KeyOf(name string) (key string, ok bool) {
+	key, err := url.PathUnescape(name)
+	return key, err == nil && Name(key) == name
+}
+
+// ErrUnavailable is [persist.ErrUnavailable] of a coordinator.
+var ErrUnavailable = fmt.Errorf("the coordinator: %w", persist.ErrUnavailable)
+
+// Unavailable returns the error of an operation that did not end, or that servers refused.
+func Unavailable(err error) error { return fmt.Errorf("%w: %w", ErrUnavailable, err) }
+
+// Page returns at most limit of the keys that are greater than after, in byte order.
+func Page(keys []string, after string, limit int) []string {
+	keys = slices.DeleteFunc(keys, func(key string) bool { return key <= after })
+	slices.Sort(keys)
+	return keys[:max(0, min(limit, len(keys)))]
+}

@@ -1,0 +1,154 @@
+//go:build coordination
+
+// Package coordination runs the drivers of package coordination against a real Consul and a real
+// ZooKeeper, and nodes whose coordinator is paused, killed or cut off. scripts/coordination runs it.
+package coordination
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd/coordination"
+	"github.com/seqd/seqd/coordination/consul"
+	"github.com/seqd/seqd/coordination/coordinationtest"
+	"github.com/seqd/seqd/coordination/zookeeper"
+	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/must"
+	"github.com/seqd/seqd/internal/testing/node"
+	"github.com/seqd/seqd/persist"
+)
+
+func TestMain(m *testing.M) { node.Main(m) }
+
+var prefixes atomic.Int64
+
+// options are those of documents that nobody has used.
+func options(addrs ...string) coordination.Options {
+	return coordination.Options{Addrs: addrs, Prefix: fmt.Sprint("seqd/test-", prefixes.Add(1)), Timeout: 5 * time.Second, Dial: new(net.Dialer).DialContext}
+}
+
+func suite(t *testing.T, open func() coordination.Coordinator) {
+	coordinationtest.Run(t, func(t *testing.T) coordination.Documents {
+		d := open()
+		t.Cleanup(func() { must.Do(t, d.Close()) })
+		return d
+	})
+}
+
+func TestConsul(t *testing.T) {
+	c := testenv.StartConsul(t)
+	suite(t, func() coordination.Coordinator { return consul.New(options(c.Addr())) })
+	goesOn(t, consul.New(options(deadAddr(t), c.Addr())))
+	o := options(c.Addr())
+	o.Timeout = 200 * time.Millisecond
+	away(t, consul.New(o), c)
+}
+
+func TestZooKeeper(t *testing.T) {
+	c := testenv.StartZooKeeper(t, 1)[0]
+	suite(t, func() coordination.Coordinator { return zookeeper.New(options(c.Addr())) })
+	goesOn(t, zookeeper.New(options(deadAddr(t), c.Addr())))
+	o := options(c.Addr())
+	o.Timeout = 200 * time.Millisecond
+	away(t, zookeeper.New(o), c)
+
+	// only the user of the token may use what it made
+	o = options(c.Addr())
+	o.Token = "shop:secret"
+	own := zookeeper.New(o)
+	defer own.Close()
+	must.Do(t, own.Create(t.Context(), persist.Document{Kind: "token", Key: "x", Revision: 1}))
+	for _, token := range []string{"", "shop:wrong"} {
+		o.Token = token
+		other := zookeeper.New(o)
+		must.Is(t, must.Err(other.Read(t.Context(), "token", "x")), coordination.ErrUnavailable)
+		must.Do(t, other.Close())
+	}
+	must.Get(own.Read(t.Context(), "token", "x"))(t)
+}
+
+// A server of three that leads is killed. Nothing that was confirmed is missing at the others, also to
+// a client of a follower.
+func TestThreeZooKeepers(t *testing.T) {
+	all := testenv.StartZooKeeper(t, 3)
+	var addrs []string
+	for _, c := range all {
+		addrs = append(addrs, c.Addr())
+	}
+	o := options(addrs...)
+	writer := zookeeper.New(o)
+	defer writer.Close()
+	var readers []*zookeeper.Documents
+	for _, addr := range addrs {
+		o.Addrs = []string{addr}
+		reader := zookeeper.New(o)
+		defer reader.Close()
+		readers = append(readers, reader)
+	}
+	for i := range 200 {
+		doc := persist.Document{Kind: "test", Key: fmt.Sprint(i), Revision: 1}
+		must.Do(t, writer.Create(t.Context(), doc))
+		for _, reader := range readers {
+			must.Equal(t, must.Get(reader.Read(t.Context(), "test", doc.Key))(t), doc)
+		}
+	}
+	for i, c := range all {
+		if c.Leads() {
+			c.Kill()
+			readers = append(readers[:i], readers[i+1:]...)
+			break
+		}
+	}
+	goesOn(t, writer)
+	for _, reader := range readers {
+		await.Eventually(t, "a follower has all", func() error {
+			list, err := reader.List(t.Context(), "test", "", 1000)
+			if err == nil && len(list) < 201 {
+				err = fmt.Errorf("%d documents", len(list))
+			}
+			return err
+		})
+	}
+}
+
+// deadAddr is an address where nothing listens.
+func deadAddr(t *testing.T) string { return testenv.ReserveAddr(t) }
+
+// goesOn requires that a document can be made soon, although a server does not answer.
+func goesOn(t *testing.T, d coordination.Coordinator) {
+	t.Helper()
+	await.Eventually(t, "it goes on", func() error {
+		err := d.Create(t.Context(), persist.Document{Kind: "test", Key: "goes on", Revision: 1})
+		if errors.Is(err, persist.ErrExists) {
+			return nil
+		}
+		return err
+	})
+}
+
+// away requires that operations end with an error while a server does not answer.
+func away(t *testing.T, d coordination.Coordinator, c *testenv.Coordinator) {
+	t.Helper()
+	defer d.Close()
+	doc := persist.Document{Kind: "test", Key: "away", Revision: 1}
+	must.Do(t, d.Create(t.Context(), doc))
+	for _, fault := range []struct{ begin, end func() }{{c.Pause, c.Resume}, {c.Kill, c.Start}} {
+		fault.begin()
+		doc.Revision = 2
+		for _, err := range []error{
+			must.Err(d.Read(t.Context(), "test", "away")), must.Err(d.Read(t.Context(), "test", "none")), d.Update(t.Context(), doc),
+			d.Delete(t.Context(), "test", "away", 1), must.Err(d.List(t.Context(), "test", "", 1)), d.Create(t.Context(), persist.Document{Kind: "test", Key: "new", Revision: 1}),
+		} {
+			must.Is(t, err, coordination.ErrUnavailable)
+			must.Equal(t, errors.Is(err, persist.ErrNotFound) || errors.Is(err, context.Canceled), false, "not there: ", err)
+		}
+		fault.end()
+		await.Eventually(t, "it answers again", func() error { return must.Err(d.List(t.Context(), "test", "", 1)) })
+	}
+}
