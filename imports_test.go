@@ -525,7 +525,7 @@ var rules = map[string]rule{
 		why: "it shares no code with what it talks to",
 	},
 	"internal/testing/sim": {
-		may: ". internal/instant internal/longlock internal/sabotage internal/seams internal/testing/check internal/testing/load internal/testing/record net/http " +
+		may: ". coordination internal/instant internal/longlock internal/sabotage internal/seams internal/testing/check internal/testing/load internal/testing/record net/http " +
 			"internal/testing/sim/boltsim internal/testing/sim/netsim internal/testing/sim/redissim internal/testing/sim/storesim internal/testing/worlds persist persist/driver server server/config server/ops server/terms",
 		why: "it runs services and commands as seqd does, and calls them from outside",
 	},

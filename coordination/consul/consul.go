@@ -115,20 +115,12 @@ func (d *Documents) Delete(ctx context.Context, kind, key string, revision int64
 		return err
 	}
 	// A DELETE with an index would succeed as well if there is no such key any more.
-	type operation struct {
-		KV struct {
-			Verb, Key string
-			Index     uint64 `json:",omitempty"`
-		}
-	}
-	operations := make([]operation, 2)
-	operations[0].KV.Verb, operations[0].KV.Key, operations[0].KV.Index = "check-index", d.path(kind, key), index
-	operations[1].KV.Verb, operations[1].KV.Key = "delete", d.path(kind, key)
-	body, err := json.Marshal(operations)
-	if err != nil {
-		return err
-	}
+	path := d.path(kind, key)
+	body := fmt.Appendf(nil, `[{"KV":{"Verb":"check-index","Key":%q,"Index":%d}},{"KV":{"Verb":"delete","Key":%q}}]`, path, index, path) // it is ASCII
 	answer, err := d.ask(ctx, http.MethodPut, "/v1/txn", nil, body)
+	if err == nil && answer.status != http.StatusOK && answer.status != http.StatusConflict {
+		err = answer.refusal()
+	}
 	return d.swapped(ctx, kind, key, revision, answer.status == http.StatusOK, err)
 }
 
