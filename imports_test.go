@@ -314,6 +314,10 @@ var rules = map[string]rule{
 		may: ". internal/sabotage persist server/admin server/terms",
 		why: "it issues through an interface, and depends neither on HTTP nor on a strategy",
 	},
+	"server/events": {
+		may: "internal/ruleset internal/sabotage persist server/admin server/logging server/terms",
+		why: "it moves events that are documents, whatever they tell of, and depends neither on HTTP nor on a strategy",
+	},
 	"server/terms": {
 		may: "internal/instant persist server/logging",
 		why: "who does a piece of work is decided by documents of the store, whatever the work is",
