@@ -173,7 +173,7 @@ var rules = map[string]rule{
 	"server": {
 		may: ". internal/bounded internal/resident internal/retry internal/seams internal/version issuer net/http persist persist/driver " +
 			"persist/storeclock server/access server/admin server/answerquota server/audit server/backends server/certificate server/compat server/config server/console " +
-			"server/definitions server/feed server/figures server/forwarded server/gate server/httpapi server/idempotency server/jobs " +
+			"server/definitions server/events server/feed server/figures server/forwarded server/gate server/httpapi server/idempotency server/jobs " +
 			"server/logging server/metrics server/nodes server/openfiles server/rejection server/resp " +
 			"server/terms server/tracing server/workers strategy",
 		why: "it connects the parts of the service, and contains no command besides the service",
@@ -315,7 +315,7 @@ var rules = map[string]rule{
 		why: "it issues through an interface, and depends neither on HTTP nor on a strategy",
 	},
 	"server/events": {
-		may: "internal/ruleset internal/sabotage persist server/admin server/logging server/terms",
+		may: ". internal/ruleset internal/sabotage persist server/admin server/logging server/terms",
 		why: "it moves events that are documents, whatever they tell of, and depends neither on HTTP nor on a strategy",
 	},
 	"server/terms": {
