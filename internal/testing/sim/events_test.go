@@ -61,9 +61,10 @@ var eventTemptations = []schedule{
 				leader := w.follows("a")
 				w.issue(leader, "bill", 1)
 				time.Sleep(10 * time.Second)
-				w.meet(leader, writesStream, storesim.Fate{Send: 3 * time.Second, Left: i%2 == 0})
+				w.meet(leader, writesStream, storesim.Fate{Send: 8 * time.Second, Left: i%2 == 0})
 				w.issue(leader, "bill", 1)
 				w.met(leader)
+				w.issue(leader, "bill", 1) // this write drops what is published now
 				w.named(leader).kill(false)
 				time.Sleep(10 * time.Second)
 				w.named(leader).start()
@@ -84,8 +85,12 @@ var eventTemptations = []schedule{
 		name: "more counters than a stream remembers", was: "It was not known any more how far a counter was, and it waited for ever.",
 		rules: []string{"event-source"},
 		world: Options{BizTypes: withEvents("rent"), Script: func(w *World) {
-			for i := range 500 {
-				w.issueOf("a", "rent", fmt.Sprintf("k%d", i%450), 1)
+			for i := range 450 {
+				w.issueOf("a", "rent", fmt.Sprintf("k%d", i), 1)
+			}
+			time.Sleep(20 * time.Second)
+			for i := range 20 {
+				w.issueOf("b", "rent", fmt.Sprintf("k%d", i), 1)
 			}
 		}},
 	},
