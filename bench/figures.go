@@ -55,6 +55,7 @@ var figures = []figure{
 	{name: "postgres.allocate", run: lines(benchPostgresAllocate), budget: 15 * time.Second, about: "one Allocate, beside a bare UPDATE"},
 	{name: "gapless.issue", run: lines(benchGaplessIssue), budget: 35 * time.Second, old: true, about: "gapless numbers on bolt and PostgreSQL, beside one UPDATE"},
 	{name: "gapless.reserve", run: lines(benchGaplessReserve), budget: 20 * time.Second, about: "reserve and confirm, beside issuing at once"},
+	{name: "gapless.events", run: lines(benchGaplessEvents), budget: 25 * time.Second, about: "gapless numbers with events, beside none"},
 	{name: "resp.p64", run: lines(benchRespPipelined), budget: 20 * time.Second, old: true, about: "the Redis protocol with pipelines of 64, beside redis-server"},
 	{name: "resp.p1", run: lines(benchRespSingle), budget: 25 * time.Second, old: true, about: "the Redis protocol without pipelines, beside redis-server"},
 	{name: "resp.strict", run: lines(benchRespStrict), budget: 25 * time.Second, about: "strict order over Redis by the Redis protocol, beside HTTP"},
