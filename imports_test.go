@@ -191,7 +191,7 @@ var rules = map[string]rule{
 	"server": {
 		may: ". coordination internal/bounded internal/resident internal/retry internal/seams internal/version issuer net/http persist persist/driver " +
 			"persist/storeclock server/access server/admin server/answerquota server/audit server/backends server/certificate server/compat server/config server/console " +
-			"server/definitions server/feed server/figures server/forwarded server/gate server/httpapi server/idempotency server/jobs " +
+			"server/definitions server/events server/feed server/figures server/forwarded server/gate server/httpapi server/idempotency server/jobs " +
 			"server/logging server/metrics server/nodes server/openfiles server/rejection server/resp " +
 			"server/terms server/tracing server/workers strategy",
 		why: "it connects the parts of the service, and contains no command besides the service",
@@ -331,6 +331,10 @@ var rules = map[string]rule{
 	"server/jobs": {
 		may: ". internal/literal internal/sabotage persist server/admin server/terms",
 		why: "it issues through an interface, and depends neither on HTTP nor on a strategy",
+	},
+	"server/events": {
+		may: ". internal/ruleset internal/sabotage persist server/admin server/logging server/terms",
+		why: "it moves events that are documents, whatever they tell of, and depends neither on HTTP nor on a strategy",
 	},
 	"server/terms": {
 		may: "coordination internal/instant persist server/logging",
@@ -526,7 +530,7 @@ var rules = map[string]rule{
 	},
 	"internal/testing/sim": {
 		may: ". coordination internal/instant internal/longlock internal/sabotage internal/seams internal/testing/check internal/testing/load internal/testing/record net/http " +
-			"internal/testing/sim/boltsim internal/testing/sim/netsim internal/testing/sim/redissim internal/testing/sim/storesim internal/testing/worlds persist persist/driver server server/config server/ops server/terms",
+			"internal/testing/sim/boltsim internal/testing/sim/netsim internal/testing/sim/redissim internal/testing/sim/storesim internal/testing/worlds persist persist/driver server server/config server/ops server/terms strategy/gapless/ledger",
 		why: "it runs services and commands as seqd does, and calls them from outside",
 	},
 	"internal/testing/sim/boltsim": {

@@ -135,7 +135,7 @@ const JobKind = "job"
 
 // dueKinds are the kinds whose documents are never purged: at Expires something is due. Add a kind
 // here before documents of it are written.
-var dueKinds = []string{LedgerKind, JobKind}
+var dueKinds = []string{LedgerKind, JobKind, EventKind}
 
 // CheckPurge returns ErrInvalid for a kind whose documents are never purged. Drivers call it before
 // they purge.

@@ -22,6 +22,7 @@ import (
 	"github.com/seqd/seqd/server/backends"
 	"github.com/seqd/seqd/server/config"
 	"github.com/seqd/seqd/server/definitions"
+	"github.com/seqd/seqd/server/events"
 	"github.com/seqd/seqd/server/feed"
 	"github.com/seqd/seqd/server/figures"
 	"github.com/seqd/seqd/server/gate"
@@ -58,6 +59,7 @@ type back struct {
 
 	coordinator coordination.Coordinator // nil without
 	jobs        *jobs.Jobs               // see openJobs
+	events      *events.Streams
 	figures     *figures.Figures
 	workers     *workers.Workers
 	quota       *answerquota.Quota
@@ -79,6 +81,7 @@ func (b *back) open(ctx context.Context) error {
 	}
 	b.openAudit(ctx)
 	b.openJobs()
+	b.openEvents()
 	id, _ := b.nodes.Self()
 	store := b.store.Store
 	b.workers = workers.New(workers.Options{
@@ -86,7 +89,7 @@ func (b *back) open(ctx context.Context) error {
 		Now: b.base.opts.now, Stopping: b.front.gate.Draining, Log: b.base.log,
 	})
 	b.front.gate.Ready(&gate.Running{
-		Workers: b.workers, Jobs: b.jobs, Issuer: b.issuer, Catalogue: b.catalogue.Editor(), Nodes: b.nodes, Figures: b.figures, Answers: b.openAnswers(ctx),
+		Workers: b.workers, Jobs: b.jobs, Events: b.events, Issuer: b.issuer, Catalogue: b.catalogue.Editor(), Nodes: b.nodes, Figures: b.figures, Answers: b.openAnswers(ctx),
 		Documents: b.duties(), Node: id, Clock: b.common.Now,
 		Troubles: func() (store, definitions, coordinator *seqd.Error) {
 			return b.failedOver(), b.nodes.Mixed(), b.uncoordinated()
@@ -94,6 +97,7 @@ func (b *back) open(ctx context.Context) error {
 	})
 	b.base.background.run(ctx, b.issuer.Init)
 	b.base.background.run(ctx, b.jobs.Run)
+	b.base.background.run(ctx, b.events.Run)
 	if f := b.front; f.console != nil && b.base.cfg.Auth.Enforced() {
 		b.base.background.run(ctx, f.console.Tidy)
 	}
@@ -243,6 +247,15 @@ func (b *back) openJobs() {
 		Past: func(ctx context.Context) (before int64, ok bool, err error) {
 			return b.clock.Past(ctx, b.store.Store.Documents())
 		},
+	})
+}
+
+// openEvents prepares the streams of events.
+func (b *back) openEvents() {
+	editor := b.catalogue.Editor()
+	b.events = events.New(events.Options{
+		Documents: b.store.Store.Documents(), Terms: b.terms, Now: b.common.Now, Keep: b.base.cfg.Events.Keep, Log: b.base.log,
+		Left: editor.CopyEvents, Has: editor.HasEvents, Stopping: b.front.gate.Draining,
 	})
 }
 

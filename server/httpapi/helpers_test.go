@@ -185,6 +185,7 @@ func ready(api *httpapi.API, issuer *issuer.Issuer, answers ...gate.Answers) {
 		Documents: docs, Terms: terms.New(terms.Options{Documents: docs, Now: time.Now, Log: slog.New(slog.DiscardHandler)}), Issuer: issuer,
 		Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler), Most: 100, ResultTTL: time.Hour,
 	})
+	r.Events = newEvents(docs)
 	if len(answers) > 0 {
 		r.Answers = answers[0]
 	}

@@ -359,6 +359,7 @@ func (w *World) run() {
 		w.improvise(ctx)
 	}
 	w.load.CloseBooks(ctx)
+	w.checkEvents()
 	endWatch()
 	watching.Wait()
 	w.stop()
