@@ -148,7 +148,9 @@ func (t *told) note(counter, kind string, n int64) {
 // compareEvents looks for an event of each number that is issued or void, and of each reservation that
 // expired.
 func (w *World) compareEvents(bizType string, t *told, docs persist.Documents) error {
-	missing := func(counter, kind string, n int64) bool { return t.numbers[counter] == nil || !t.numbers[counter][kind][n] }
+	missing := func(counter, kind string, n int64) bool {
+		return t.numbers[counter] == nil || !t.numbers[counter][kind][n]
+	}
 	for doc, err := range persist.EveryDocument(context.Background(), docs, persist.LedgerKind) {
 		if err != nil {
 			return err
@@ -240,4 +242,10 @@ func (w *World) compareEnded(bizType string, t *told, docs persist.Documents) er
 		}
 	}
 	return nil
+}
+
+// send sends a request to a node, and returns what it answers.
+func (w *World) send(ctx context.Context, n load.Node, method, path, body string) (status int, text string) {
+	status, _, text = w.load.Raw(ctx, n, method, path, body)
+	return status, text
 }

@@ -30,12 +30,6 @@ type job struct {
 	StartedAt time.Time
 }
 
-// send sends a request about jobs to a node, and returns what it answers.
-func (w *World) send(ctx context.Context, n load.Node, method, path, body string) (status int, text string) {
-	status, _, text = w.load.Raw(ctx, n, method, path, body)
-	return status, text
-}
-
 // small are the settings of a biz type of which a job gets 98 numbers at a time.
 var small = load.Settings{"plugins": []load.Settings{{"name": "rate-limit", "rate": 1000, "burst": 100, "per": "number"}}}
 
