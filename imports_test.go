@@ -160,7 +160,7 @@ var rules = map[string]rule{
 		why: "a plugin uses the domain and its registry",
 	},
 	"plugin/webhook": {
-		may: ". internal/retry internal/version net/http plugin",
+		may: ". internal/outbound internal/retry internal/version net/http plugin",
 		why: "it repeats its requests, and says which version sends them",
 	},
 	"standard": {
@@ -437,6 +437,10 @@ var rules = map[string]rule{
 	},
 	"internal/resident": {
 		why: "it uses the memory of the process only",
+	},
+	"internal/outbound": {
+		may: "net/http",
+		why: "it posts what others have, whatever that is",
 	},
 	"internal/retry": {
 		why: "it repeats operations of any kind",
