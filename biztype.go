@@ -20,6 +20,8 @@ type BizType struct {
 	// Settings are the settings of the strategy, of the type that it registered. They are shared
 	// and must not be modified.
 	Settings any
+	// Events is whether events are made of what happens to the biz type.
+	Events bool
 	// Plugins are the bindings in the order of the configuration.
 	Plugins []PluginBinding
 	// Rejected are the rejection handlers in the order in which they are called.

@@ -318,6 +318,10 @@ var rules = map[string]rule{
 		may: ". internal/outbound internal/version net/http persist server/admin server/events server/terms",
 		why: "it sends what the streams have, by the terms, and knows nothing of who else reads them",
 	},
+	"server/events": {
+		may: "internal/ruleset internal/sabotage persist server/admin server/logging server/terms",
+		why: "it moves events that are documents, whatever they tell of, and depends neither on HTTP nor on a strategy",
+	},
 	"server/terms": {
 		may: "internal/instant persist server/logging",
 		why: "who does a piece of work is decided by documents of the store, whatever the work is",

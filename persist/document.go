@@ -138,7 +138,7 @@ const DeliveryKind = "delivery"
 
 // dueKinds are the kinds whose documents are never purged: at Expires something is due. Add a kind
 // here before documents of it are written.
-var dueKinds = []string{LedgerKind, JobKind, DeliveryKind}
+var dueKinds = []string{LedgerKind, JobKind, EventKind, DeliveryKind}
 
 // CheckPurge returns ErrInvalid for a kind whose documents are never purged. Drivers call it before
 // they purge.

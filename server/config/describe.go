@@ -81,6 +81,11 @@ func common() []admin.Setting {
 			Help: "How numbers are made. It cannot be changed later, except by force: numbers could repeat.",
 		},
 		{
+			Key: "events", Type: "boolean", Default: false,
+			Help: "Whether events are made of what happens: numbers of `gapless` that are issued, expire or become void, and " +
+				"changes of the definition. Programs read them with GET /events.",
+		},
+		{
 			Key: pluginsKey, Type: "objects",
 			Help: "What else a request goes through: how numbers look, how often one may ask, what is recorded. " +
 				"Each item has the `name` of a plugin and its settings.",

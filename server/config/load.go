@@ -232,6 +232,7 @@ func (l *loader) bizType(path string, raw any, strategies []section) seqd.BizTyp
 	values = l.once(path+".", values)
 	l.take(values, path, Key{Path: "strategy", field: reflect.ValueOf(&b.Strategy).Elem()})
 	l.take(values, path, Key{Path: "name", field: reflect.ValueOf(&b.Name).Elem()})
+	l.take(values, path, Key{Path: "events", field: reflect.ValueOf(&b.Events).Elem()})
 	l.name(path, b.Name)
 	at := slices.IndexFunc(strategies, func(s section) bool { return s.factory.Name == b.Strategy })
 	if at < 0 {

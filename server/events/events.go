@@ -1,4 +1,24 @@
-// Package events tells what happened to the numbers of a biz type: one stream for each.
+// Package events has a stream of events for each biz type that has any: what happened to its numbers
+// and to its definition, in positions 1, 2, 3, … without holes.
+//
+// An event is written with the change that it tells of, by the same compare-and-set, in the document
+// that changes: its source. From there it is copied to a batch ([persist.EventBatch]), and from
+// batches to the stream:
+//
+//	V1 once  every event of a source is in the stream once, and those of one source are in their
+//	         order: stream.publish (stream.go). It needs four things:
+//	           the source writes it with its change, and drops it after it was copied: package ledger
+//	           a stream is one work of package terms, so one node writes it: publisher.one
+//	           (publisher.go)
+//	           what one write publishes is noted in the same write, as the number of the last event of
+//	           each source
+//	           a batch is deleted, and a page or a source leaves the document of the stream, after the
+//	           write or the copy that says the same: publisher.step
+//
+// A stream is pages of 128 events. The open page, the last one, is in the document of the work. Others
+// are documents of their own, which expire.
+//
+// stream.go decides, and does no I/O. publisher.go writes, wait.go waits for others, events.go reads.
 package events
 
 import (
@@ -7,28 +27,73 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
+	"strings"
+	"sync"
 	"time"
 
+	"github.com/seqd/seqd/internal/ruleset"
+	"github.com/seqd/seqd/internal/sabotage"
 	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/server/admin"
 	"github.com/seqd/seqd/server/terms"
 )
 
 // Event is something that happened to a biz type.
 type Event struct {
 	// Position is its place in the stream of its biz type: 1, 2, 3, … without holes.
-	Position int64 `json:"position"`
+	Position int64
 	// ID is its source, / and its number there. It is what receivers remember.
-	ID string `json:"id"`
+	ID string
 	// Type is such as number.void.
-	Type    string `json:"type"`
-	BizType string `json:"bizType"`
+	Type    string
+	BizType string
 	// Key and Period are those of the counter, "" for none.
-	Key    string `json:"key,omitempty"`
-	Period string `json:"period,omitempty"`
+	Key, Period string
 	// At is when it happened, in ms since the Unix epoch.
-	At int64 `json:"at"`
+	At int64
 	// Data is an object that depends on Type.
-	Data json.RawMessage `json:"data"`
+	Data json.RawMessage
+}
+
+// eventText is an event as JSON shows it.
+type eventText struct {
+	Position int64           `json:"position"`
+	ID       string          `json:"id"`
+	Type     string          `json:"type"`
+	BizType  string          `json:"bizType"`
+	Key      string          `json:"key,omitempty"`
+	Period   string          `json:"period,omitempty"`
+	At       string          `json:"at"`
+	Source   string          `json:"source"`
+	Seq      int64           `json:"seq"`
+	Data     json.RawMessage `json:"data"`
+}
+
+// MarshalJSON implements [json.Marshaler].
+func (e Event) MarshalJSON() ([]byte, error) {
+	source, seq := e.source()
+	return json.Marshal(eventText{
+		e.Position, e.ID, e.Type, e.BizType, e.Key, e.Period, time.UnixMilli(e.At).UTC().Format(admin.TimeFormat), source, seq, e.Data,
+	})
+}
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (e *Event) UnmarshalJSON(text []byte) error {
+	var t eventText
+	if err := json.Unmarshal(text, &t); err != nil {
+		return err
+	}
+	at, err := time.Parse(admin.TimeFormat, t.At)
+	*e = Event{t.Position, t.ID, t.Type, t.BizType, t.Key, t.Period, at.UnixMilli(), t.Data}
+	return err
+}
+
+// source returns the source of an event, and its number there.
+func (e *Event) source() (source string, seq int64) {
+	i := strings.LastIndexByte(e.ID, '/')
+	seq, _ = strconv.ParseInt(e.ID[i+1:], 10, 64)
+	return e.ID[:max(i, 0)], seq
 }
 
 // ErrGone is wrapped by the error of [Streams.Read] if an event after the position is not kept any
@@ -54,34 +119,120 @@ type Options struct {
 	Now func() time.Time
 	// Keep is how long events are kept after their page of the stream is full.
 	Keep time.Duration
+	// Left copies events of definitions that a node did not copy, nil for nothing. all is false for
+	// those that changed of late.
+	Left func(ctx context.Context, all bool) error
 	Log  *slog.Logger
 }
 
 // Streams reads the streams of events, and writes them if this node leads. It is safe for concurrent
 // use.
-type Streams struct{ opts Options }
+type Streams struct {
+	opts    Options
+	without ruleset.Set[rule]
 
-// New returns the streams of a store.
-func New(o Options) *Streams { return &Streams{opts: o} }
+	mu    sync.Mutex // guards what follows
+	polls map[string]*poll
+}
+
+// New returns the streams of a store. [Streams.Run] writes them.
+func New(o Options) *Streams {
+	return &Streams{opts: o, without: sabotage.OfMachine(parseRules), polls: make(map[string]*poll)}
+}
 
 // Oldest is the after of [Streams.Read] that begins with the oldest event that is kept.
 const Oldest = -1
 
-// Read returns at most limit events after a position, or after [Oldest]. It returns none if there
-// are none yet.
+// Read returns at most limit events after a position, or after [Oldest], and at least one if there
+// is one.
 func (f *Streams) Read(ctx context.Context, bizType string, after int64, limit int) (list []Event, err error) {
-	return nil, nil
+	s, err := f.stream(ctx, bizType)
+	if err != nil {
+		return nil, err
+	}
+	if after < 0 {
+		if after, err = f.oldest(ctx, bizType, s); err != nil {
+			return nil, err
+		}
+	}
+	switch page := after / pageSize; {
+	case after >= s.last():
+		return nil, nil
+	case page == s.Page:
+		list = s.Events
+	default:
+		doc, err := f.opts.Documents.Read(ctx, pageKind, pageKey(bizType, page))
+		if errors.Is(err, persist.ErrNotFound) {
+			return nil, f.gone(ctx, bizType)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if list, err = decodePage(&doc); err != nil {
+			return nil, err
+		}
+	}
+	list = list[after%pageSize:]
+	return list[:min(limit, len(list))], nil
+}
+
+// stream returns a stream, an empty one if there is none.
+func (f *Streams) stream(ctx context.Context, bizType string) (*stream, error) {
+	doc, err := f.opts.Documents.Read(ctx, kind, bizType)
+	if errors.Is(err, persist.ErrNotFound) {
+		return new(stream), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var body struct {
+		State json.RawMessage `json:"state"`
+	}
+	if err := json.Unmarshal([]byte(doc.Body), &body); err != nil {
+		return nil, fmt.Errorf("%w: the stream of %s: %w", persist.ErrInvalid, bizType, err)
+	}
+	return decode(bizType, body.State)
+}
+
+// oldest returns the position before that of the oldest event.
+func (f *Streams) oldest(ctx context.Context, bizType string, s *stream) (int64, error) {
+	docs, err := f.opts.Documents.List(ctx, pageKind, bizType+"/", 1)
+	if err != nil || len(docs) == 0 || !strings.HasPrefix(docs[0].Key, bizType+"/") {
+		return s.Page * pageSize, err
+	}
+	page, err := strconv.ParseInt(docs[0].Key[len(bizType)+1:], 10, 64)
+	return page * pageSize, err
+}
+
+// gone returns why a page is not there.
+func (f *Streams) gone(ctx context.Context, bizType string) error {
+	s, err := f.stream(ctx, bizType) // again: the present page may have been closed meanwhile
+	if err != nil {
+		return err
+	}
+	oldest, err := f.oldest(ctx, bizType, s)
+	if err != nil {
+		return err
+	}
+	return &GoneError{oldest + 1}
 }
 
 // Last returns the position of the last event, 0 if there is none.
-func (f *Streams) Last(ctx context.Context, bizType string) (int64, error) { return 0, nil }
-
-// Wait returns when there may be events after a position, or when ctx ends: then it returns the
-// error of ctx.
-func (f *Streams) Wait(ctx context.Context, bizType string, after int64) error {
-	<-ctx.Done()
-	return ctx.Err()
+func (f *Streams) Last(ctx context.Context, bizType string) (int64, error) {
+	s, err := f.stream(ctx, bizType)
+	if err != nil {
+		return 0, err
+	}
+	return s.last(), nil
 }
 
 // BizTypes returns the biz types that have a stream, in alphabetical order.
-func (f *Streams) BizTypes(ctx context.Context) ([]string, error) { return nil, nil }
+func (f *Streams) BizTypes(ctx context.Context) (list []string, err error) {
+	for doc, err := range persist.EveryDocument(ctx, f.opts.Documents, kind) {
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, doc.Key)
+	}
+	return list, nil
+}

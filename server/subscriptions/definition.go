@@ -25,7 +25,6 @@ const format = 1
 
 const (
 	mostBizTypes = 100
-	mostTypes    = 20
 	// mostOrders is how many replays may wait.
 	mostOrders = 20
 	longestURL = 2000
@@ -39,6 +38,9 @@ const (
 	whyGone                   = "the receiver answered 410 Gone; enable the subscription to send again"
 	statePending, stateIsDead = "pending", "dead"
 )
+
+// types are all types of events.
+var types = []string{persist.EventExpired, persist.EventVoid, persist.EventIssued, persist.EventExhausting, persist.EventDefinition}
 
 // definition is the body of the document of a subscription. Only requests change it, and the node
 // that finds the receiver gone.
@@ -140,10 +142,13 @@ func check(name string, want *admin.SubscriptionRequest) error {
 		return invalid("url: it has more than %d bytes", longestURL)
 	case len(want.BizTypes) == 0 || len(want.BizTypes) > mostBizTypes:
 		return invalid("bizTypes: name 1 to %d biz types", mostBizTypes)
-	case len(want.Types) > mostTypes:
-		return invalid("types: there are more than %d", mostTypes)
 	case want.From != "" && want.From != fromNow && want.From != fromOldest:
 		return invalid("from: %.20q is neither now nor oldest", want.From)
+	}
+	for _, t := range want.Types {
+		if !slices.Contains(types, t) {
+			return invalid("types: %.40q is no type of events; there is %s", t, strings.Join(types, ", "))
+		}
 	}
 	for _, b := range want.BizTypes {
 		if err := seqd.CheckName(b); err != nil {

@@ -64,8 +64,6 @@ type Options struct {
 	Streams   Streams
 	// Transport posts.
 	Transport http.RoundTripper
-	// Types are all types of events.
-	Types []string
 	// Now is the time that nodes have in common.
 	Now func() time.Time
 	Log *slog.Logger
@@ -193,7 +191,7 @@ func (s *Subscriptions) find(ctx context.Context, name string) (*definition, err
 
 // Put implements [admin.Subscriptions].
 func (s *Subscriptions) Put(ctx context.Context, name string, want admin.SubscriptionRequest, may func(version int64) error) (admin.Subscription, error) {
-	if err := s.check(name, &want); err != nil {
+	if err := check(name, &want); err != nil {
 		return admin.Subscription{}, err
 	}
 	begin := make(map[string]int64)
@@ -226,19 +224,6 @@ func (s *Subscriptions) Put(ctx context.Context, name string, want admin.Subscri
 	shown := d.shown()
 	shown.Secret = made
 	return shown, nil
-}
-
-// check returns what is wrong with a request.
-func (s *Subscriptions) check(name string, want *admin.SubscriptionRequest) error {
-	if err := check(name, want); err != nil {
-		return err
-	}
-	for _, t := range want.Types {
-		if !slices.Contains(s.opts.Types, t) {
-			return seqd.Errorf(seqd.CodeInvalidRequest, "types: %.40q is no type of events; there is %s", t, strings.Join(s.opts.Types, ", "))
-		}
-	}
-	return nil
 }
 
 // room returns an error if there are as many subscriptions as possible.

@@ -237,7 +237,7 @@ func (c *cluster) node() *node {
 	})
 	ctx, cancel := context.WithCancel(c.Context())
 	n.Subscriptions = New(Options{
-		Documents: docs, Terms: t, Streams: c.streams, Now: time.Now, Log: log, KeepDead: 7 * 24 * time.Hour, Types: []string{"range.issued", "number.void"},
+		Documents: docs, Terms: t, Streams: c.streams, Now: time.Now, Log: log, KeepDead: 7 * 24 * time.Hour,
 		Transport: transport(func(r *http.Request) (*http.Response, error) {
 			if ctx.Err() != nil {
 				return nil, ctx.Err()

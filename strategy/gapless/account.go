@@ -35,7 +35,7 @@ func (s *Strategy) Account(ctx context.Context, q seqd.AccountQuery) (a seqd.Acc
 	if err != nil {
 		return a, unavailable(err)
 	}
-	policy := s.settings.policyOf(s.Env.AnswerTTL, s.Calendar.Ends(name.Period))
+	policy := s.policyOf(s.Calendar.Ends(name.Period))
 	policy.Awake = s.Env.Attendance.Since(s.now())
 	gaps, next := state.Account(&policy, q.After, q.Limit, voids, more)
 	a.First, a.Last, a.Issued, a.Next = state.First, state.Last, state.NumIssued(), next

@@ -62,7 +62,7 @@ const commandTimeout = 10 * time.Second
 func (s *Strategy) counter(name counters.Name) *counter {
 	c := &counter{Strategy: s, name: name, key: name.Counter(s.BizType.Name), ends: s.Calendar.Ends(name.Period), writer: newID(), turn: make(chan struct{}, 1)}
 	c.turn <- struct{}{}
-	c.policy = s.settings.policyOf(s.Env.AnswerTTL, c.ends)
+	c.policy = s.policyOf(c.ends)
 	c.machine = ledger.New(ledger.Config{
 		Counter: c.key, Writer: c.writer, Without: sabotage.OfMachine(ledger.ParseRules),
 	}, c.policy)
@@ -113,10 +113,12 @@ func (s *Strategy) Knows(_ counters.Name, c *counter) ledger.Seen {
 }
 
 // policyOf returns what the definition says about a counter whose period ends at ends.
-func (s *Settings) policyOf(answerTTL time.Duration, ends int64) ledger.Policy {
+func (s *Strategy) policyOf(ends int64) ledger.Policy {
+	set := s.settings
 	return ledger.Policy{
-		Start: s.Start, TTL: s.ReservationTTL.Milliseconds(), Keep: answerTTL.Milliseconds(),
-		MaxReserved: int64(s.MaxReserved), MaxReservedPerCaller: int64(s.MaxReservedPerCaller), Void: s.OnRelease == Void, Ends: ends,
+		Start: set.Start, TTL: set.ReservationTTL.Milliseconds(), Keep: s.Env.AnswerTTL.Milliseconds(),
+		MaxReserved: int64(set.MaxReserved), MaxReservedPerCaller: int64(set.MaxReservedPerCaller), Void: set.OnRelease == Void,
+		Told: s.BizType.Events, Ends: ends,
 	}
 }
 

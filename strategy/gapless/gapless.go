@@ -187,7 +187,7 @@ func (s *Strategy) begin(ctx context.Context, fresh bool) error {
 
 // create creates the ledger of a biz type with one counter: if it is missing later, it was lost.
 func (s *Strategy) create(ctx context.Context) (err error) {
-	policy := s.settings.policyOf(s.Env.AnswerTTL, 0)
+	policy := s.policyOf(0)
 	if policy.Floor, err = s.floor(ctx, s.BizType.Name); errors.Is(err, persist.ErrFailedOver) {
 		return unraised(s.BizType.Name)
 	}

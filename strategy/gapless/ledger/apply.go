@@ -28,6 +28,7 @@ func (s *State) Apply(now int64, p *Policy, op *Op, looked *Looked) (res Result,
 	if op.Kind == Raise {
 		s.beginEra(now, op)
 	}
+	last := s.Last
 	if op.Kind != Find {
 		res.Changed = s.adopt(now, p)
 	}
@@ -49,6 +50,7 @@ func (s *State) Apply(now int64, p *Policy, op *Op, looked *Looked) (res Result,
 	case Begin:
 		res.Changed = res.Changed || s.Revision == 0
 	}
+	s.tellExhausting(last, now, p)
 	res.Since = Since{Era: s.Era, Revision: s.Revision + 1}
 	return res, err
 }
@@ -64,8 +66,8 @@ func (s *State) adopt(now int64, p *Policy) (changed bool) {
 		}
 		s.First, s.Last = first, first-1
 	}
-	if s.Void != p.Void || s.Ends != p.Ends {
-		s.Void, s.Ends, changed = p.Void, p.Ends, true
+	if s.Void != p.Void || s.Ends != p.Ends || s.Told != p.Told {
+		s.Void, s.Ends, s.Told, changed = p.Void, p.Ends, p.Told, true
 	}
 	if above := min(p.Start-1, seqd.MaxNumber); above > s.Last {
 		s.skip(above, now, "start was raised", "")
@@ -130,7 +132,7 @@ func (s *State) addVoid(runs []Run, now int64, reason, by string) {
 		return
 	}
 	s.Voids += Count(runs)
-	s.add(&Entry{Kind: VoidEntry, Runs: runs, At: now, Reason: reason, Caller: by})
+	s.add(s.event(&Entry{Kind: VoidEntry, Runs: runs, At: now, Reason: reason, Caller: by}))
 }
 
 // add adds an entry to the outbox.
@@ -185,11 +187,11 @@ func (s *State) Drop(drop func(rev int64) bool) (dropped bool) {
 // is that of the store, "" for none.
 func Fresh(p *Policy, born, fence string) *State {
 	s := &State{Born: born, Fence: fence, First: 1}
-	s.adopt(0, &Policy{Start: p.Start, Floor: p.Floor, Void: p.Void, Ends: p.Ends})
+	s.adopt(0, &Policy{Start: p.Start, Floor: p.Floor, Void: p.Void, Ends: p.Ends, Told: p.Told})
 	return s
 }
 
 // Policy returns what the state knows of the policy: enough for Reclaim, but not for handing out.
 func (s *State) Policy() Policy {
-	return Policy{Start: s.First, Void: s.Void, Ends: s.Ends}
+	return Policy{Start: s.First, Void: s.Void, Told: s.Told, Ends: s.Ends}
 }

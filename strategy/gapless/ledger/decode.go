@@ -26,6 +26,8 @@ type (
 		Fence    string       `json:"c"`
 		Void     bool         `json:"p"`
 		Closed   bool         `json:"k"`
+		Told     bool         `json:"t"`
+		Events   int64        `json:"s"`
 		Reserved []partText   `json:"r"`
 		Released []int64      `json:"q"`
 		Outbox   []partText   `json:"o"`
@@ -35,6 +37,7 @@ type (
 		Kind    string  `json:"k"`
 		Rev     int64   `json:"x"`
 		Era     int64   `json:"g"`
+		Seq     int64   `json:"q"`
 		ID      string  `json:"i"`
 		Once    string  `json:"o"`
 		End     string  `json:"z"`
@@ -74,6 +77,7 @@ func Decode(d *persist.Document) (*State, error) {
 	s := &State{
 		Revision: d.Revision, Born: t.Born, Era: t.Era, First: t.First, Last: t.Last, Voids: t.Voids,
 		Dropped: t.Dropped, Ends: t.Ends, Fence: t.Fence, Void: t.Void, Closed: t.Closed,
+		Told: t.Told, Events: t.Events,
 	}
 	for _, w := range t.Writers {
 		s.Writers = append(s.Writers, Writer(w))
@@ -81,7 +85,7 @@ func Decode(d *persist.Document) (*State, error) {
 	if err := s.fill(&t); err != nil {
 		return nil, damaged(d, err)
 	}
-	if t.Version != version || d.Revision < 1 || !s.sane() {
+	if t.Version < plainVersion || d.Revision < 1 || !s.sane() {
 		return nil, damaged(d, errDamaged)
 	}
 	return s, nil
@@ -132,7 +136,7 @@ func (p *partText) entry() (*Entry, error) {
 		return nil, errDamaged
 	}
 	e := &Entry{
-		Kind: EntryKind(p.Kind[0]), Era: p.Era, Rev: p.Rev, ID: p.ID, Once: p.Once, Runs: runs, Made: p.Made, TTL: p.TTL,
+		Kind: EntryKind(p.Kind[0]), Era: p.Era, Rev: p.Rev, Seq: p.Seq, ID: p.ID, Once: p.Once, Runs: runs, Made: p.Made, TTL: p.TTL,
 		Asked: p.Asked, At: p.At, Keep: p.Keep, Caller: p.Caller, Reason: p.Reason,
 	}
 	if p.End != "" {
@@ -164,7 +168,7 @@ func (s *State) sane() bool {
 		return cmp.Or(cmp.Compare(r.ID, before.ID), -1) // equal ones are not sorted
 	})
 	return sorted && s.First >= 1 && s.Last >= s.First-1 && s.Last <= seqd.MaxNumber && s.Voids >= 0 &&
-		s.NumIssued() >= 0 && s.disjoint(nil) == nil
+		s.NumIssued() >= 0 && s.Events >= 0 && s.disjoint(nil) == nil
 }
 
 // Check returns an error unless each of First to Last is in exactly one state. voids are all void

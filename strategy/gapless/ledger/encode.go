@@ -20,7 +20,7 @@ const (
 	fieldsSize, releasedSize, runSize, writerSize = 1024, 50, 34, 80
 	// The longest encoding of the fields of a reservation or an entry, except its runs, Once,
 	// caller and reason.
-	partSize = 200
+	partSize = 220
 )
 
 // flushAfter is how long an entry may stay in the outbox before it is due that somebody copies it,
@@ -42,8 +42,12 @@ func (s *State) hasRoom(bound int, op *Op, runs int64) bool {
 	return size <= bound
 }
 
-// version is the version of the format of the body.
-const version = persist.FormatVersion
+// version is the version of the format of the body of a ledger that has told events, and plain that
+// of any other: a seqd that knows no events must not take theirs for void numbers.
+const (
+	version      = persist.FormatVersion + 1
+	plainVersion = persist.FormatVersion
+)
 
 // Document returns the document of the counter with the state as its next revision, and the
 // earliest moment at which something is due as Expires. now is when it is written, in ms since the
@@ -72,7 +76,11 @@ func (s *State) document(counter string, now int64, buf *[]byte) (persist.Docume
 
 func (s *State) append(b []byte) []byte {
 	b = append(b, `{"v":`...)
-	b = strconv.AppendInt(b, version, 10)
+	if s.Told || s.Events > 0 || s.tells() {
+		b = strconv.AppendInt(b, version, 10)
+	} else {
+		b = strconv.AppendInt(b, plainVersion, 10)
+	}
 	b = appendField(b, "b", s.Born)
 	b = appendNumber(b, "g", s.Era)
 	b = appendNumber(b, "f", s.First)
@@ -84,6 +92,8 @@ func (s *State) append(b []byte) []byte {
 	b = appendField(b, "c", s.Fence)
 	b = appendFlag(b, "p", s.Void)
 	b = appendFlag(b, "k", s.Closed)
+	b = appendFlag(b, "t", s.Told)
+	b = appendNumber(b, "s", s.Events)
 	if len(s.Eras) > 0 {
 		b = append(b, `,"h":[`...)
 		for i, era := range s.Eras {
@@ -147,6 +157,7 @@ func (e *Entry) append(b []byte) []byte {
 	b = append(b, byte(e.Kind), '"')
 	b = appendNumber(b, "x", e.Rev)
 	b = appendNumber(b, "g", e.Era)
+	b = appendNumber(b, "q", e.Seq)
 	b = appendField(b, "i", e.ID)
 	b = appendField(b, "o", e.Once)
 	if e.End != Open {

@@ -85,15 +85,12 @@ func (s *State) handOut(now int64, p *Policy, op *Op, looked *Looked, res *Resul
 			return err
 		}
 	}
-	limit := seqd.MaxNumber
-	if p.Limit > 0 {
-		limit = min(limit, p.Limit)
-	}
+	limit := p.limit()
 	available := s.available(limit, op.Count)
 	if op.Count-available > limit-s.Last {
 		return seqd.Errorf(seqd.CodeExhausted, "fewer than %d numbers are left up to %d", op.Count, limit)
 	}
-	if (op.Once != "" || op.Kind == Reserve) && !s.hasRoom(roomToBegin, op, min(available, int64(len(s.Released))+1)) {
+	if (op.Once != "" || op.Kind == Reserve || s.Told) && !s.hasRoom(roomToBegin, op, min(available, int64(len(s.Released))+1)) {
 		return errFull
 	}
 	res.Runs, res.Made, res.Changed = s.take(op.Count, available), now, true
@@ -109,7 +106,18 @@ func (s *State) handOut(now int64, p *Policy, op *Op, looked *Looked, res *Resul
 			Asked: op.TTL, At: now, Keep: now + p.Ahead + p.Keep,
 		})
 	}
+	if op.Kind == Issue {
+		s.tellIssued(res.Runs, now)
+	}
 	return nil
+}
+
+// limit returns the largest number that may be handed out.
+func (p *Policy) limit() int64 {
+	if p.Limit > 0 {
+		return min(seqd.MaxNumber, p.Limit)
+	}
+	return seqd.MaxNumber
 }
 
 // errClosed is why a request that was under way when its period ended is not carried out: the same

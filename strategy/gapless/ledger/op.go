@@ -99,6 +99,8 @@ type Policy struct {
 	MaxReservedPerCaller int64
 	// Void is whether numbers that come back become void instead of released.
 	Void bool
+	// Told is whether events are made of what happens.
+	Told bool
 	// Ends is when the period ends, in ms since the Unix epoch, 0 for never.
 	Ends int64
 	// Awake is since when nodes were awake without a long pause, in ms since the Unix epoch. A

@@ -109,6 +109,7 @@ func (w *world) finish() {
 		w.submit(w.nodes[0], Op{Kind: Find, ID: id})
 	}
 	w.settleAll()
+	w.copied()
 	for _, n := range slices.Sorted(maps.Keys(w.class)) {
 		if w.class[n] == 'i' && w.owner[n] == "" && !w.lossy {
 			w.fail("%d is issued, and nobody was told", n)

@@ -51,14 +51,16 @@ func (s *State) happened(e *Entry) bool {
 	return known
 }
 
-// Records returns the records that an entry is copied to: one for each run of void numbers, and one
-// of others.
+// Records returns the records that an entry is copied to, besides its events: one for each run of
+// void numbers, and one of others.
 func (e *Entry) Records(counter string) []persist.Document {
 	switch e.Kind {
 	case EndedEntry:
 		return []persist.Document{e.record(persist.EndedKind, EndedKey(counter, e.ID))}
 	case AnswerEntry:
 		return []persist.Document{e.record(persist.AnswerKind, AnswerKey(counter, e.Once))}
+	case IssuedEntry, ExhaustingEntry:
+		return nil
 	}
 	list := make([]persist.Document, 0, len(e.Runs))
 	for _, r := range e.Runs {

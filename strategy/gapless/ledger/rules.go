@@ -75,6 +75,8 @@ const (
 	// RuleToldEnd: the end of a reservation that callers are told is the earliest that it can have,
 	// whatever a node knows of when nodes were away (G3).
 	RuleToldEnd
+	// RuleTold: the write that ends a reservation has its event (V1).
+	RuleTold
 	rules
 )
 
@@ -107,6 +109,7 @@ var ruleNames = [rules]string{
 	RuleAhead:        "ahead",
 	RuleStill:        "still-so",
 	RuleToldEnd:      "told-end",
+	RuleTold:         "event-written",
 }
 
 // String returns the name of the rule, such as "same-bytes".

@@ -272,6 +272,10 @@ func (tl *tale) account(words []datadriven.CmdArg) {
 // entries returns what records say.
 func entries(records []persist.Document) (list []string) {
 	for i := range records {
+		if records[i].Kind == persist.EventKind {
+			list = append(list, batchText(&records[i]))
+			continue
+		}
 		e, err := DecodeEntry(&records[i])
 		if err != nil {
 			list = append(list, err.Error())
@@ -282,9 +286,29 @@ func entries(records []persist.Document) (list []string) {
 	return list
 }
 
+// batchText returns what a batch of events says.
+func batchText(d *persist.Document) string {
+	b, err := persist.DecodeEventBatch(d)
+	if err != nil {
+		return err.Error()
+	}
+	text := fmt.Sprintf("events %d-%d of %s:", b.First, b.Last(), b.Source)
+	for _, e := range b.Events {
+		text += fmt.Sprintf(" %s %s", e.Type, e.Data)
+	}
+	return text
+}
+
 func entryText(e *Entry) string {
 	text := runsText(e.Runs)
+	if e.Seq > 0 {
+		text = fmt.Sprintf("%s event %d", text, e.Seq)
+	}
 	switch e.Kind {
+	case IssuedEntry:
+		return text + ": issued"
+	case ExhaustingEntry:
+		return text + ": left"
 	case AnswerEntry:
 		return e.Once + " got " + text
 	case EndedEntry:

@@ -178,6 +178,8 @@ func (tl *tale) policyStep(words []datadriven.CmdArg) {
 			p.Void = true
 		case "reuse":
 			p.Void = false
+		case "events":
+			p.Told = w.Vals == nil
 		case "start":
 			p.Start = number(w.Vals[0])
 		case "floor":

@@ -70,6 +70,7 @@ func (s *State) settleOpen(now int64, p *Policy, op *Op, r *Reservation, res *Re
 	}
 	res.End = Confirmed
 	s.end(r, now, p, Confirmed)
+	s.tellIssued(r.Runs, now)
 	return nil
 }
 
@@ -103,6 +104,9 @@ func (s *State) end(r *Reservation, now int64, p *Policy, how End) *Entry {
 	e := &Entry{
 		Kind: EndedEntry, ID: r.ID, Runs: r.Runs, End: how, Made: r.Made, TTL: r.TTL, Caller: r.Caller,
 		At: now, Keep: now + p.Ahead + max(day, p.Keep),
+	}
+	if how == Expired && !s.rules.Has(RuleTold) {
+		s.event(e)
 	}
 	s.add(e)
 	return e
@@ -278,6 +282,7 @@ func (s *State) voidsSince(op *Op, looked *Looked) (voids []Run, err error) {
 func (s *State) beginEra(now int64, op *Op) {
 	s.Era, s.Fence = max(s.Era+1, now), op.Fence
 	s.Eras = append(s.Eras, Since{s.Era, s.Revision + 1})
+	s.Events = 0 // nobody knows how far those of the era before had come
 }
 
 // open opens a period that was closed, unless it has ended.

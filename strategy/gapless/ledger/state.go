@@ -41,6 +41,10 @@ type State struct {
 	// Closed is whether no request with Once is carried out any more: see [Op.Close]. Raise opens
 	// a period that has not ended.
 	Closed bool
+	// Told is whether events are made of what happens, and Events the number of the last one in this
+	// era.
+	Told   bool
+	Events int64
 
 	rules              RuleSet           // those that are taken out
 	reserved, released int64             // how many numbers
@@ -90,6 +94,10 @@ const (
 	AnswerEntry EntryKind = 'a'
 	// VoidEntry is numbers that became void.
 	VoidEntry EntryKind = 'v'
+	// IssuedEntry is numbers that were issued, and ExhaustingEntry that few are left. Both are events
+	// and nothing else.
+	IssuedEntry     EntryKind = 'i'
+	ExhaustingEntry EntryKind = 'l'
 )
 
 // Entry is what leaves the document as a record. It does not change.
@@ -97,6 +105,8 @@ type Entry struct {
 	Kind EntryKind
 	// Era and Rev are the era and the revision at which it was added.
 	Era, Rev int64
+	// Seq is the number of the first event that the entry is, 0 if it is none.
+	Seq int64
 	// ID is the reservation, if there is one, and Once the request of an answer.
 	ID, Once string
 	// Runs are the numbers.

@@ -81,6 +81,7 @@ func newWorld(seed uint64, without RuleSet) *world {
 		voided: make(map[int64]bool), once: make(map[string]*Result), open: make(map[string]*told),
 	}
 	w.policy = Policy{Start: 1 + int64(w.rng.IntN(3)), TTL: 10_000, Keep: 1 << 40, MaxReserved: 12, Void: w.rng.IntN(4) == 0}
+	w.policy.Told = seed%2 == 0
 	if w.rng.IntN(4) == 0 {
 		w.policy.Ends = w.clock + 60_000
 	}
@@ -237,7 +238,82 @@ func (w *world) transitions(s *State, voids []Run) {
 			w.fail("%d was issued by another strategy", n)
 		}
 	}
+	w.told(s, class)
 	w.class = class
+}
+
+// told checks that a write has the events of what it does (V1), with numbers without holes.
+func (w *world) told(s *State, class map[int64]byte) {
+	if !w.policy.Told || w.state == nil && s.Revision > 1 {
+		return
+	}
+	last := int64(0)
+	if w.state != nil {
+		last = w.state.Events
+	}
+	var issued []Run
+	for _, e := range s.Outbox {
+		switch {
+		case e.Rev != s.Revision:
+		case e.Seq > 0:
+			if e.Seq != last+1 {
+				w.fail("the event %d follows %d: %s", e.Seq, last, e.text)
+			}
+			if last += e.events(); e.Kind == IssuedEntry {
+				issued = append(issued, e.Runs...)
+			}
+		case e.Kind == VoidEntry || e.Kind == EndedEntry && e.End == Expired:
+			w.fail("there is no event: %s", e.text)
+		}
+	}
+	if last != s.Events {
+		w.fail("the last event is %d, and %d are counted", last, s.Events)
+	}
+	for n, is := range class {
+		if is == 'i' && w.class[n] != 'i' && !has(issued, n) && n > w.policy.Floor {
+			w.fail("no event says that %d is issued", n)
+		}
+	}
+}
+
+// copied checks that all events are in batches or still in the outbox, the same in each.
+func (w *world) copied() {
+	known := make(map[int64]string)
+	note := func(seq int64, events []persist.SourceEvent) {
+		for _, e := range events {
+			text := fmt.Sprint(e.Type, e.At, string(e.Data))
+			if was := known[seq]; was != "" && was != text {
+				w.fail("the event %d is %s and %s", seq, was, text)
+			}
+			known[seq] = text
+			seq++
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(w.docs)) {
+		if d := w.docs[id]; d.Kind == persist.EventKind {
+			b, err := persist.DecodeEventBatch(&d)
+			if err != nil {
+				w.fail("%w", err)
+			}
+			note(b.First, b.Events)
+		}
+	}
+	if w.state == nil {
+		return
+	}
+	for _, e := range w.state.Outbox {
+		if e.Seq > 0 {
+			note(e.Seq, e.told(counter))
+		}
+	}
+	for seq := range w.state.Events {
+		if known[seq+1] == "" {
+			w.fail("the event %d is lost", seq+1)
+		}
+	}
+	if int64(len(known)) != w.state.Events {
+		w.fail("%d events are known, and %d are counted", len(known), w.state.Events)
+	}
 }
 
 // ends checks when reservations ended.

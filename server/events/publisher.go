@@ -1,0 +1,276 @@
+package events
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/server/logging"
+	"github.com/seqd/seqd/server/terms"
+)
+
+const (
+	// roundPause is the pause between two looks for batches, and roundPatience bounds one.
+	roundPause    = time.Second
+	roundPatience = 30 * time.Second
+	// mostBatches is how many batches are read before they are published.
+	mostBatches = 1000
+	// mostWorks is how many streams a publisher owns without reading them again.
+	mostWorks = 1000
+	// purgePause is the pause between two removals of pages that expired, and between two looks for what
+	// nodes did not copy; purgeAtOnce is how many are removed by one operation.
+	purgePause  = time.Minute
+	purgeAtOnce = 500
+	// missing is how long a batch waits for the one before before the log says so.
+	missing = 5 * time.Minute
+)
+
+// publisher writes the streams while this node leads. Only one goroutine uses it.
+type publisher struct {
+	*Streams
+	works  map[string]*terms.Work // by biz type: those that this node owns, as it wrote them
+	tidied time.Time              // when it purged last, zero if that was before this node led
+	waits  error                  // what waits for too long
+}
+
+// Run publishes what happened while this node leads, until ctx ends.
+func (f *Streams) Run(ctx context.Context) {
+	p := &publisher{Streams: f}
+	trouble := logging.Trouble{Log: f.opts.Log, Begins: "events cannot be published; it is tried again"}
+	waiting := logging.Trouble{Log: f.opts.Log, Begins: "events wait because those before them are missing"}
+	ticker := time.NewTicker(roundPause)
+	defer ticker.Stop()
+	for {
+		within, cancel := context.WithTimeout(ctx, roundPatience)
+		err := p.lead(within)
+		cancel()
+		if ctx.Err() != nil {
+			return
+		}
+		trouble.Note(err)
+		waiting.Note(p.waits)
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// lead publishes, if this node leads. Who leads decides only who does it: another node may still be
+// at it, and one of them finds that it does not own the stream any more.
+func (p *publisher) lead(ctx context.Context) error {
+	if !p.opts.Terms.Leading() {
+		p.works, p.tidied, p.waits = nil, time.Time{}, nil
+		return nil
+	}
+	return errors.Join(p.tidy(ctx), p.round(ctx))
+}
+
+// tidy removes pages that expired, and copies what was left in definitions.
+func (p *publisher) tidy(ctx context.Context) error {
+	now := p.opts.Now()
+	first := p.tidied.IsZero()
+	if !first && now.Sub(p.tidied).Abs() < purgePause {
+		return nil
+	}
+	if p.opts.Left != nil {
+		if err := p.opts.Left(ctx, first); err != nil {
+			return err
+		}
+	}
+	for {
+		n, err := p.opts.Documents.Purge(ctx, pageKind, now.UnixMilli(), purgeAtOnce)
+		if err != nil {
+			return err
+		}
+		if n < purgeAtOnce {
+			p.tidied = now
+			return nil
+		}
+	}
+}
+
+// round publishes all batches that there are. One that fails does not keep others from it.
+func (p *publisher) round(ctx context.Context) error {
+	var failed []error
+	p.waits = nil
+	for after, more := "", true; more; {
+		docs, err := p.opts.Documents.List(ctx, persist.EventKind, after, mostBatches)
+		if err != nil {
+			return err
+		}
+		byType := make(map[string][]batch)
+		var order []string
+		for _, doc := range docs {
+			after = doc.Key
+			b, err := persist.DecodeEventBatch(&doc)
+			if err != nil {
+				failed = append(failed, err)
+				continue
+			}
+			if byType[b.BizType] == nil {
+				order = append(order, b.BizType)
+			}
+			byType[b.BizType] = append(byType[b.BizType], batch{b, doc})
+		}
+		for _, bizType := range order {
+			err := p.one(ctx, bizType, byType[bizType])
+			if err != nil && !errors.Is(err, terms.ErrTaken) && !errors.Is(err, terms.ErrNoSession) && !errors.Is(err, terms.ErrLost) {
+				failed = append(failed, fmt.Errorf("%s: %w", bizType, err))
+			}
+		}
+		more = len(docs) == mostBatches && ctx.Err() == nil
+	}
+	return errors.Join(failed...)
+}
+
+// one publishes batches of one biz type. The stream is a work: a node that was paused, and whose
+// session is over, writes it no more (K4).
+func (p *publisher) one(ctx context.Context, bizType string, batches []batch) error {
+	for more := true; more; {
+		w := p.works[bizType]
+		if w == nil {
+			var err error
+			if w, err = p.opts.Terms.Take(ctx, kind, bizType); err != nil {
+				return err
+			}
+			if len(p.works) >= mostWorks || p.works == nil {
+				p.works = make(map[string]*terms.Work)
+			}
+			p.works[bizType] = w
+		}
+		done, again, err := p.step(ctx, w, bizType, batches)
+		if err != nil {
+			delete(p.works, bizType) // it may be written nevertheless
+			return err
+		}
+		more = again
+		batches = rest(batches, done)
+	}
+	for _, b := range batches {
+		if age := p.opts.Now().Sub(time.UnixMilli(b.doc.Timestamp)); age > missing {
+			p.waits = fmt.Errorf("events %d to %d of %s wait for those before since %s", b.First, b.Last(), b.Source, age.Round(time.Second))
+		}
+	}
+	return nil
+}
+
+// rest returns the batches that are not done.
+func rest(batches []batch, done []persist.Document) (left []batch) {
+	gone := make(map[string]bool, len(done))
+	for _, doc := range done {
+		gone[doc.Key] = true
+	}
+	for _, b := range batches {
+		if !gone[b.doc.Key] {
+			left = append(left, b)
+		}
+	}
+	return left
+}
+
+// step makes one step of a stream. What leaves the document is kept before the write, and what is in
+// it by then is deleted after it.
+func (p *publisher) step(ctx context.Context, w *terms.Work, bizType string, batches []batch) (done []persist.Document, more bool, err error) {
+	s, err := decode(bizType, w.State)
+	if err != nil {
+		return nil, false, err
+	}
+	others, err := p.others(ctx, s, bizType, batches)
+	if err != nil {
+		return nil, false, err
+	}
+	st := s.publish(batches, others, p.without)
+	if p.without.Has(ruleDeleted) {
+		p.delete(ctx, st.done)
+	}
+	if err := p.keep(ctx, bizType, s.Page, &st); err != nil {
+		return nil, false, err
+	}
+	if st.changed {
+		if err := w.Write(ctx, st.next.encode(), 0); err != nil {
+			return nil, false, err
+		}
+	}
+	return st.done, st.more, p.delete(ctx, st.done)
+}
+
+// others returns how far the sources of batches are that the stream does not remember.
+func (p *publisher) others(ctx context.Context, s *stream, bizType string, batches []batch) (map[string]int64, error) {
+	others := make(map[string]int64)
+	for _, b := range batches {
+		_, known := s.lastOf(b.Source)
+		if _, asked := others[b.Source]; known || asked {
+			continue
+		}
+		last, _, err := p.source(ctx, bizType, b.Source)
+		if err != nil {
+			return nil, err
+		}
+		others[b.Source] = last
+	}
+	return others, nil
+}
+
+// source reads how far a source is that a stream has forgotten.
+func (p *publisher) source(ctx context.Context, bizType, name string) (last, revision int64, err error) {
+	doc, err := p.opts.Documents.Read(ctx, sourceKind, bizType+"/"+name)
+	if errors.Is(err, persist.ErrNotFound) {
+		return 0, 0, nil
+	}
+	if err != nil {
+		return 0, 0, err
+	}
+	var b sourceBody
+	if err := json.Unmarshal([]byte(doc.Body), &b); err != nil {
+		return 0, 0, fmt.Errorf("%w: %s: %w", persist.ErrInvalid, doc.PersistID(), err)
+	}
+	return b.Last, doc.Revision, check(doc.PersistID(), b.Version, b.Last > 0)
+}
+
+// keep keeps what leaves the document of a stream. A node that does not own the stream any more may
+// do it too: what it knows was so, the page is full, and a source never goes back.
+func (p *publisher) keep(ctx context.Context, bizType string, page int64, st *step) error {
+	now := p.opts.Now()
+	if st.full != nil && !p.without.Has(rulePage) {
+		doc := pageDocument(bizType, page, st.full, now.UnixMilli(), now.Add(p.opts.Keep).UnixMilli())
+		if err := p.opts.Documents.Keep(ctx, []persist.Document{doc}); err != nil {
+			return err
+		}
+	}
+	for _, of := range st.leave {
+		if p.without.Has(ruleSource) {
+			return nil
+		}
+		last, revision, err := p.source(ctx, bizType, of.Name)
+		if err != nil {
+			return err
+		}
+		if last >= of.Last {
+			continue
+		}
+		text, _ := json.Marshal(sourceBody{version, of.Last}) // two numbers
+		err = persist.Put(ctx, p.opts.Documents, persist.Document{
+			Kind: sourceKind, Key: bizType + "/" + of.Name, Revision: revision + 1, Body: string(text), Timestamp: now.UnixMilli(),
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// delete deletes batches.
+func (p *publisher) delete(ctx context.Context, done []persist.Document) error {
+	for _, doc := range done {
+		err := p.opts.Documents.Delete(ctx, doc.Kind, doc.Key, doc.Revision)
+		if err != nil && !errors.Is(err, persist.ErrNotFound) {
+			return err
+		}
+	}
+	return nil
+}
