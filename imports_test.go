@@ -171,11 +171,11 @@ var rules = map[string]rule{
 
 	// The service. It uses strategies and plugins by their registered names only.
 	"server": {
-		may: ". internal/bounded internal/resident internal/retry internal/seams internal/version issuer net/http persist persist/driver " +
+		may: ". internal/bounded internal/outbound internal/resident internal/retry internal/seams internal/version issuer net/http persist persist/driver " +
 			"persist/storeclock server/access server/admin server/answerquota server/audit server/backends server/certificate server/compat server/config server/console " +
-			"server/definitions server/feed server/figures server/forwarded server/gate server/httpapi server/idempotency server/jobs " +
+			"server/definitions server/events server/feed server/figures server/forwarded server/gate server/httpapi server/idempotency server/jobs " +
 			"server/logging server/metrics server/nodes server/openfiles server/rejection server/resp " +
-			"server/terms server/tracing server/workers strategy",
+			"server/subscriptions server/terms server/tracing server/workers strategy",
 		why: "it connects the parts of the service, and contains no command besides the service",
 	},
 	"server/admin": {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/bounded"
+	"github.com/seqd/seqd/internal/outbound"
 	"github.com/seqd/seqd/internal/retry"
 	"github.com/seqd/seqd/internal/seams"
 	"github.com/seqd/seqd/issuer"
@@ -21,6 +22,7 @@ import (
 	"github.com/seqd/seqd/server/backends"
 	"github.com/seqd/seqd/server/config"
 	"github.com/seqd/seqd/server/definitions"
+	"github.com/seqd/seqd/server/events"
 	"github.com/seqd/seqd/server/feed"
 	"github.com/seqd/seqd/server/figures"
 	"github.com/seqd/seqd/server/gate"
@@ -28,37 +30,43 @@ import (
 	"github.com/seqd/seqd/server/jobs"
 	"github.com/seqd/seqd/server/nodes"
 	"github.com/seqd/seqd/server/rejection"
+	"github.com/seqd/seqd/server/subscriptions"
 	"github.com/seqd/seqd/server/terms"
 	"github.com/seqd/seqd/server/workers"
 	"github.com/seqd/seqd/strategy"
 )
+
+// receiverIdle is how many idle connections a node keeps for each receiver of events.
+const receiverIdle = 8
 
 // auditPatience is how long a stop waits until the last audit lines are in the store, at most.
 const auditPatience = 3 * time.Second
 
 // back is what issuing uses.
 type back struct {
-	base      *base
-	front     *front
-	opening   backends.StoreOptions
-	alone     map[string]bool // biz types that issue without the store, if it cannot be reached
-	store     *backends.Store
-	clock     *storeclock.Clock // of the store
-	attending *storeclock.Attendance
-	common    *nodes.Clock      // the time that nodes have in common
-	redis     *backends.Redis   // nil if none is configured
-	home      *idempotency.Home // of answers, nil if other nodes cannot use the store
-	feed      *feed.Feed
-	handlers  *rejection.Handlers
-	catalogue *definitions.Catalogue
-	issuer    *issuer.Issuer
-	nodes     *nodes.Nodes
-	terms     *terms.Terms // see openTerms
-	jobs      *jobs.Jobs   // see openJobs
-	figures   *figures.Figures
-	workers   *workers.Workers
-	quota     *answerquota.Quota
-	left      sync.Map // see [strategy.Env]
+	base          *base
+	front         *front
+	opening       backends.StoreOptions
+	alone         map[string]bool // biz types that issue without the store, if it cannot be reached
+	store         *backends.Store
+	clock         *storeclock.Clock // of the store
+	attending     *storeclock.Attendance
+	common        *nodes.Clock      // the time that nodes have in common
+	redis         *backends.Redis   // nil if none is configured
+	home          *idempotency.Home // of answers, nil if other nodes cannot use the store
+	feed          *feed.Feed
+	handlers      *rejection.Handlers
+	catalogue     *definitions.Catalogue
+	issuer        *issuer.Issuer
+	nodes         *nodes.Nodes
+	terms         *terms.Terms // see openTerms
+	jobs          *jobs.Jobs   // see openJobs
+	streams       *events.Streams
+	subscriptions *subscriptions.Subscriptions // see openSubscriptions
+	figures       *figures.Figures
+	workers       *workers.Workers
+	quota         *answerquota.Quota
+	left          sync.Map // see [strategy.Env]
 }
 
 // open opens the back ends, builds the biz types and lets requests in. It returns an error if ctx
@@ -83,12 +91,13 @@ func (b *back) open(ctx context.Context) error {
 		Now: b.base.opts.now, Stopping: b.front.gate.Draining, Log: b.base.log,
 	})
 	b.front.gate.Ready(&gate.Running{
-		Workers: b.workers, Jobs: b.jobs, Issuer: b.issuer, Catalogue: b.catalogue.Editor(), Nodes: b.nodes, Figures: b.figures, Answers: b.openAnswers(ctx),
+		Workers: b.workers, Jobs: b.jobs, Subscriptions: b.subscriptions, Issuer: b.issuer, Catalogue: b.catalogue.Editor(), Nodes: b.nodes, Figures: b.figures, Answers: b.openAnswers(ctx),
 		Documents: b.duties(), Node: id, Clock: b.common.Now,
 		Troubles: func() (store, definitions *seqd.Error) { return b.failedOver(), b.nodes.Mixed() },
 	})
 	b.base.background.run(ctx, b.issuer.Init)
 	b.base.background.run(ctx, b.jobs.Run)
+	b.base.background.run(ctx, b.subscriptions.Run)
 	if f := b.front; f.console != nil && b.base.cfg.Auth.Enforced() {
 		b.base.background.run(ctx, f.console.Tidy)
 	}
@@ -235,6 +244,22 @@ func (b *back) openJobs() {
 	b.jobs = jobs.New(jobs.Options{
 		Documents: b.store.Store.Documents(), Terms: b.terms, Issuer: b.issuer, Now: b.common.Now, Draining: b.front.gate.Draining,
 		Log: b.base.log, AtOnce: cfg.AtOnce, Most: cfg.Most, ResultTTL: cfg.ResultTTL,
+	})
+}
+
+// openSubscriptions prepares the subscriptions. Run of the terms uses them.
+func (b *back) openSubscriptions(ctx context.Context) {
+	transport := outbound.NewTransport(receiverIdle)
+	if dial := seams.Of(ctx).DialReceiver; dial != nil {
+		transport.DialContext = dial
+	}
+	b.streams = events.New(events.Options{Documents: b.store.Store.Documents(), Terms: b.terms, Now: b.common.Now, Keep: 7 * 24 * time.Hour, Log: b.base.log})
+	b.subscriptions = subscriptions.New(subscriptions.Options{
+		Documents: b.store.Store.Documents(), Terms: b.terms, Streams: b.streams, Transport: transport, Now: b.common.Now, Log: b.base.log,
+		KeepDead: b.base.cfg.Subscriptions.KeepDead, Announce: b.feed.Announce, Publish: b.feed.Publish,
+	})
+	b.feed.Add(subscriptions.Kind, feed.Follower{
+		Changed: b.subscriptions.Changed, Reload: func(ctx context.Context) ([]string, error) { return nil, b.subscriptions.Reload(ctx) },
 	})
 }
 

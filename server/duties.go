@@ -27,12 +27,15 @@ func (d duties) Purge(ctx context.Context, kind string, before int64, limit int)
 	return d.Documents.Purge(ctx, kind, before, limit)
 }
 
-// openTerms begins the session of this node, of which package terms needs the ID.
+// openTerms begins the session of this node, of which package terms needs the ID, and prepares what
+// the leader distributes.
 func (b *back) openTerms(ctx context.Context, id string) {
 	store := b.store.Store
 	fenced, _ := store.(persist.Fenced)
 	b.terms = terms.New(terms.Options{
 		Documents: store.Documents(), Fenced: fenced, Shared: store.Shared(), Node: id, Now: b.base.opts.now, Log: b.base.log,
+		Wanted: func(ctx context.Context) (map[string]string, error) { return b.subscriptions.Wanted(ctx) },
 	})
+	b.openSubscriptions(ctx)
 	b.base.background.run(ctx, b.terms.Run)
 }

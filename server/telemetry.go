@@ -110,6 +110,7 @@ func (b *back) tell(s *metrics.Source) {
 	s.Workers = func(tell func(string, metrics.Pool)) {
 		b.workers.Measure(func(pool string, f workers.Figures) { tell(pool, metrics.Pool(f)) })
 	}
+	s.Deliveries = func() metrics.Deliveries { return metrics.Deliveries(b.subscriptions.Figures()) }
 	if b.store.Store.Shared() {
 		s.Mixed = b.nodes.Mixed
 	}

@@ -45,9 +45,9 @@ type SubscriptionState struct {
 	Dead    int `json:"dead"`
 	// Missed are events that were removed from their stream before they could be sent.
 	Missed int64 `json:"missed"`
-	// LastError is why the last attempt failed of those whose events the receiver does not have yet.
-	LastError   string `json:"lastError,omitempty"`
-	LastErrorAt string `json:"lastErrorAt,omitempty"`
+	// Error is why the last attempt failed of those whose events the receiver does not have yet.
+	Error    string `json:"error,omitempty"`
+	FailedAt string `json:"failedAt,omitempty"`
 	// Node is the ID of the node that sends; "" if none does.
 	Node string `json:"node,omitempty"`
 }

@@ -140,6 +140,7 @@ var another = map[string]struct{ yaml, text string }{
 	"idempotency.maxBytesPerCaller": {"7000000", "7000000"},
 	"jobs.atOnce":                   {"7", "7"},
 	"jobs.most":                     {"7", "7"},
+	"subscriptions.keepDead":        {"7m", "7m0s"},
 	"jobs.resultTTL":                {"7m", "7m0s"},
 	"log.level":                     {"warn", "warn"},
 	"log.format":                    {"text", "text"},

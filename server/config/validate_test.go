@@ -48,6 +48,7 @@ func TestValuesOutOfRange(t *testing.T) {
 		"idempotency.maxBytesPerCaller": {"1048575", "1099511627777"},
 		"jobs.atOnce":                   {"-1", "101"},
 		"jobs.most":                     {"0", "10001"},
+		"subscriptions.keepDead":        {"59s", "721h"},
 		"jobs.resultTTL":                {"59s", "721h"},
 		"server.maxConnections":         {"-1", "10000001"},
 		"log.level":                     {"loud", "INFO", "Warn"},

@@ -173,6 +173,7 @@ func (a *API) adminRoutes() {
 	e.POST("/biz-types/:bizType/disable", a.lent(admin.catalogue(enableBizType(false))))
 	a.workerRoutes(admin)
 	a.jobRoutes(jobs{a.gate, a.middleware.limits.admission, a.issuing.proxies})
+	a.subscriptionRoutes(admin)
 	e.GET("/nodes", a.lent(admin.nodes(listNodes)))
 	e.GET("/overview", a.lent(overview{a.gate}.show))
 }

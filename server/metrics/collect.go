@@ -42,6 +42,8 @@ type Source struct {
 	AnswerBytes func() (bytes, most int64)
 	// Workers tells what this node measures of each pool of worker IDs.
 	Workers func(tell func(pool string, p Pool))
+	// Deliveries are what this node measures of subscriptions.
+	Deliveries func() Deliveries
 	// LinesDropped and LinesSkipped count log lines, SpansDropped counts spans that were left out.
 	LinesDropped, LinesSkipped, SpansDropped func() int64
 }
@@ -54,6 +56,13 @@ type HTTP struct {
 	// totals.
 	Shed, Refused, Displaced, Silent int64
 	Issued, Replayed, Failed         int64
+}
+
+// Deliveries are what a node measures of subscriptions: totals by outcome, and how much those have now
+// for which it sends.
+type Deliveries struct {
+	Delivered, Failed, Dead, Gone int64
+	Subscriptions, Pending, Kept  int64
 }
 
 // Pool is what a node measures of a pool of worker IDs. Held and Free count only if Seen.

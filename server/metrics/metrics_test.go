@@ -386,6 +386,7 @@ func driven(t *testing.T) *Metrics {
 		Mixed:           func() *seqd.Error { return seqd.Errorf(seqd.CodeConflict, "look") },
 		Leading:         func() bool { return true },
 		Workers:         func(tell func(string, Pool)) { tell("fleet", Pool{Seen: true}) },
+		Deliveries:      func() Deliveries { return Deliveries{Pending: 1} },
 		Handlers: func(tell func(string, seqd.Measurement)) {
 			tell("webhook", seqd.Measurement{Gauge: seqd.GaugeQueued, Value: 7})
 		},

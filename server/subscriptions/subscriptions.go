@@ -156,7 +156,7 @@ func (s *Subscriptions) Get(ctx context.Context, name string) (admin.Subscriptio
 			shown.State.Pending++
 		}
 		if v.Last > last {
-			last, shown.State.LastError, shown.State.LastErrorAt = v.Last, v.Error, admin.Time(v.Last)
+			last, shown.State.Error, shown.State.FailedAt = v.Last, v.Error, admin.Time(v.Last)
 		}
 	}
 	return shown, nil

@@ -470,7 +470,7 @@ func TestGivesUp(t *testing.T) {
 		c.happen("invoice", 2)
 		time.Sleep(10 * time.Second)
 		s := c.get("shop").State
-		if s.Pending != 2 || s.Dead != 0 || s.LastError != "the answer is 302" {
+		if s.Pending != 2 || s.Dead != 0 || s.Error != "the answer is 302" {
 			t.Errorf("%+v", s)
 		}
 		for doc, err := range persist.EveryDocument(t.Context(), c.store.Documents(), persist.DeliveryKind) { // three days later
