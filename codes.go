@@ -33,6 +33,7 @@ const (
 	CodeNumberVoid           Code = "number_void"            // 409: The number is void
 	CodeLeaseLost            Code = "lease_lost"             // 409: The lease has ended
 	CodeJobNotDone           Code = "job_not_done"           // 409: The job has not issued all its numbers yet
+	CodeEventsGone           Code = "events_gone"            // 410: These events are not kept any more
 	CodeJobEnded             Code = "job_ended"              // 409: The job ended before it had issued all its numbers
 	CodePreconditionFailed   Code = "precondition_failed"    // 412: Somebody else changed this meanwhile
 	CodeBodyTooLarge         Code = "body_too_large"         // 413: This is too large
@@ -129,6 +130,7 @@ var codes = [...]Meaning{
 	// The worker ID may be somebody else's: the lease has ended, or was never granted.
 	{"lease_lost", 409, caller, "The lease has ended", "Stop making numbers with it, and lease a worker ID anew.", "Lease a worker ID anew."},
 	{"job_not_done", 409, caller, "The job has not issued all its numbers yet", "Ask for the job until its state is done, then for its result.", "Wait until it is done."},
+	{"events_gone", 410, caller, "These events are not kept any more", "Go on with the position that the detail names. What happened since is in the accounts of the biz type.", "They are kept for events.keep."},
 	// A job that failed or was cancelled.
 	{"job_ended", 409, caller, "The job ended before it had issued all its numbers", "Add partial=true to download those that it issued, or make another job.", "Make another job."},
 	// A change whose If-Match names another revision than the current one.

@@ -319,7 +319,7 @@ var rules = map[string]rule{
 		why: "it sends what the streams have, by the terms, and knows nothing of who else reads them",
 	},
 	"server/events": {
-		may: "internal/ruleset internal/sabotage persist server/admin server/logging server/terms",
+		may: ". internal/ruleset internal/sabotage persist server/admin server/logging server/terms",
 		why: "it moves events that are documents, whatever they tell of, and depends neither on HTTP nor on a strategy",
 	},
 	"server/terms": {

@@ -61,7 +61,7 @@ type back struct {
 	nodes         *nodes.Nodes
 	terms         *terms.Terms // see openTerms
 	jobs          *jobs.Jobs   // see openJobs
-	streams       *events.Streams
+	events        *events.Streams
 	subscriptions *subscriptions.Subscriptions // see openSubscriptions
 	figures       *figures.Figures
 	workers       *workers.Workers
@@ -91,12 +91,13 @@ func (b *back) open(ctx context.Context) error {
 		Now: b.base.opts.now, Stopping: b.front.gate.Draining, Log: b.base.log,
 	})
 	b.front.gate.Ready(&gate.Running{
-		Workers: b.workers, Jobs: b.jobs, Subscriptions: b.subscriptions, Issuer: b.issuer, Catalogue: b.catalogue.Editor(), Nodes: b.nodes, Figures: b.figures, Answers: b.openAnswers(ctx),
+		Workers: b.workers, Jobs: b.jobs, Events: b.events, Subscriptions: b.subscriptions, Issuer: b.issuer, Catalogue: b.catalogue.Editor(), Nodes: b.nodes, Figures: b.figures, Answers: b.openAnswers(ctx),
 		Documents: b.duties(), Node: id, Clock: b.common.Now,
 		Troubles: func() (store, definitions *seqd.Error) { return b.failedOver(), b.nodes.Mixed() },
 	})
 	b.base.background.run(ctx, b.issuer.Init)
 	b.base.background.run(ctx, b.jobs.Run)
+	b.base.background.run(ctx, b.events.Run)
 	b.base.background.run(ctx, b.subscriptions.Run)
 	if f := b.front; f.console != nil && b.base.cfg.Auth.Enforced() {
 		b.base.background.run(ctx, f.console.Tidy)
@@ -247,15 +248,23 @@ func (b *back) openJobs() {
 	})
 }
 
+// openEvents prepares the streams of events.
+func (b *back) openEvents() {
+	editor := b.catalogue.Editor()
+	b.events = events.New(events.Options{
+		Documents: b.store.Store.Documents(), Terms: b.terms, Now: b.common.Now, Keep: b.base.cfg.Events.Keep, Log: b.base.log,
+		Left: editor.CopyEvents, Has: editor.HasEvents, Stopping: b.front.gate.Draining,
+	})
+}
+
 // openSubscriptions prepares the subscriptions. Run of the terms uses them.
 func (b *back) openSubscriptions(ctx context.Context) {
 	transport := outbound.NewTransport(receiverIdle)
 	if dial := seams.Of(ctx).DialReceiver; dial != nil {
 		transport.DialContext = dial
 	}
-	b.streams = events.New(events.Options{Documents: b.store.Store.Documents(), Terms: b.terms, Now: b.common.Now, Keep: 7 * 24 * time.Hour, Log: b.base.log})
 	b.subscriptions = subscriptions.New(subscriptions.Options{
-		Documents: b.store.Store.Documents(), Terms: b.terms, Streams: b.streams, Transport: transport, Now: b.common.Now, Log: b.base.log,
+		Documents: b.store.Store.Documents(), Terms: b.terms, Streams: b.events, Transport: transport, Now: b.common.Now, Log: b.base.log,
 		KeepDead: b.base.cfg.Subscriptions.KeepDead, Announce: b.feed.Announce, Publish: b.feed.Publish,
 	})
 	b.feed.Add(subscriptions.Kind, feed.Follower{

@@ -36,6 +36,7 @@ func (b *back) openTerms(ctx context.Context, id string) {
 		Documents: store.Documents(), Fenced: fenced, Shared: store.Shared(), Node: id, Now: b.base.opts.now, Log: b.base.log,
 		Wanted: func(ctx context.Context) (map[string]string, error) { return b.subscriptions.Wanted(ctx) },
 	})
+	b.openEvents()
 	b.openSubscriptions(ctx)
 	b.base.background.run(ctx, b.terms.Run)
 }

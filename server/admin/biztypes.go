@@ -38,6 +38,8 @@ type Change struct {
 	DryRun bool
 	// Force accepts a definition whose IDs could repeat IDs that were issued before.
 	Force bool
+	// By is the name of the token that asks for the change, "" for none.
+	By string
 	// Check is called with the current version, 0 if there is none. If it returns an error, the
 	// change is not made.
 	Check func(version int64) error

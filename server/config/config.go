@@ -49,6 +49,8 @@ type Config struct {
 	// Jobs is how [jobs](JOBS.md) run, which issue many numbers in the background. All nodes that share
 	// a store need the same.
 	Jobs Jobs `config:"jobs"`
+	// Events is how long [events](EVENTS.md) are kept. All nodes that share a store need the same value.
+	Events Events `config:"events"`
 	// Subscriptions is how [subscriptions](SUBSCRIPTIONS.md) send events to receivers.
 	Subscriptions Subscriptions `config:"subscriptions"`
 	// Metrics is what /metrics shows.
@@ -278,6 +280,13 @@ type Idempotency struct {
 	MaxBytesPerCaller int64 `config:"maxBytesPerCaller" range:"0, or 1,048,576 to 1,099,511,627,776" unit:"bytes" zero:"no bound"`
 }
 
+// Events is how long events are kept.
+type Events struct {
+	// Keep is how long events can be read after 128 later ones have been added to those of their biz
+	// type. The latest ones are kept for longer.
+	Keep time.Duration `config:"keep" range:"1h to 8760h"`
+}
+
 // Jobs is how jobs run.
 type Jobs struct {
 	// AtOnce is how many [jobs](JOBS.md) run at once, on all nodes together.
@@ -351,6 +360,7 @@ func Default() Config {
 		Idempotency:   Idempotency{TTL: 24 * time.Hour, MaxBytes: 2 << 30, MaxBytesPerCaller: 1 << 30},
 		Jobs:          Jobs{AtOnce: 2, Most: 1000, ResultTTL: 24 * time.Hour},
 		Subscriptions: Subscriptions{KeepDead: 7 * 24 * time.Hour},
+		Events:        Events{Keep: 7 * 24 * time.Hour},
 		Metrics:       Metrics{Enabled: true, MaxBizTypes: 1000},
 		Tracing:       Tracing{SampleRatio: 0.01},
 		Compat:        Compat{CosID: CosIDOff, MaxBizTypes: 1000},

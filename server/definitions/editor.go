@@ -100,7 +100,7 @@ func (e *Editor) shown(name string, version, ms int64, said stored) admin.BizTyp
 
 // Put implements [admin.Catalogue].
 func (e *Editor) Put(ctx context.Context, name string, definition []byte, change admin.Change) (b admin.BizType, created bool, err error) {
-	b, err = e.change(ctx, name, change, func(said *stored, there bool) error {
+	b, err = e.change(ctx, name, "put", change, func(said *stored, there bool) error {
 		created = !there
 		if !there {
 			// a deleted definition reveals no secrets
@@ -119,7 +119,7 @@ func (e *Editor) Put(ctx context.Context, name string, definition []byte, change
 // Patch implements [admin.Catalogue].
 func (e *Editor) Patch(ctx context.Context, name string, patch []byte, change admin.Change) (admin.BizType, error) {
 	var without []string
-	b, err := e.change(ctx, name, change, existing(name, func(said *stored) error {
+	b, err := e.change(ctx, name, "patch", change, existing(name, func(said *stored) error {
 		if _, err := e.cfg.Hide(patch); err != nil { // such as a duplicate key
 			return &seqd.Error{Code: seqd.CodeInvalidDefinition, Detail: "the patch: " + err.Error()}
 		}
@@ -139,7 +139,11 @@ func (e *Editor) Patch(ctx context.Context, name string, patch []byte, change ad
 
 // Enable implements [admin.Catalogue].
 func (e *Editor) Enable(ctx context.Context, name string, enabled bool, change admin.Change) (admin.BizType, error) {
-	return e.change(ctx, name, change, existing(name, func(said *stored) error {
+	what := "disabled"
+	if enabled {
+		what = "enabled"
+	}
+	return e.change(ctx, name, what, change, existing(name, func(said *stored) error {
 		said.Enabled = enabled
 		return nil
 	}))
@@ -147,7 +151,7 @@ func (e *Editor) Enable(ctx context.Context, name string, enabled bool, change a
 
 // Delete implements [admin.Catalogue].
 func (e *Editor) Delete(ctx context.Context, name string, change admin.Change) (admin.BizType, error) {
-	return e.change(ctx, name, change, existing(name, func(said *stored) error {
+	return e.change(ctx, name, "deleted", change, existing(name, func(said *stored) error {
 		said.Deleted = true
 		return nil
 	}))
@@ -180,14 +184,14 @@ var errLocked = &seqd.Error{
 	Code: seqd.CodeConflict, Detail: "bizTypesFrom is config: biz types are changed in the configuration of every node",
 }
 
-// change makes one change of one biz type. It tries again, and calls edit again, if another change
+// change makes one change of one biz type; what is the word for it. It tries again, and calls edit again, if another change
 // was written first.
-func (e *Editor) change(ctx context.Context, name string, change admin.Change, edit edit) (admin.BizType, error) {
+func (e *Editor) change(ctx context.Context, name, what string, change admin.Change, edit edit) (admin.BizType, error) {
 	if e.catalogue.locked {
 		return admin.BizType{}, errLocked
 	}
 	for range changeTries {
-		b, err := e.tryChange(ctx, name, change, edit)
+		b, err := e.tryChange(ctx, name, what, change, edit)
 		if !persist.Overtaken(err) {
 			return b, err
 		}
@@ -198,7 +202,7 @@ func (e *Editor) change(ctx context.Context, name string, change admin.Change, e
 }
 
 // tryChange makes one change. Its error is [persist.Overtaken] if another change was written first.
-func (e *Editor) tryChange(ctx context.Context, name string, change admin.Change, edit edit) (b admin.BizType, err error) {
+func (e *Editor) tryChange(ctx context.Context, name, what string, change admin.Change, edit edit) (b admin.BizType, err error) {
 	doc, before, err := e.records.read(ctx, name)
 	if errors.Is(err, errDamaged) { // it can be replaced or deleted
 		err, before = nil, stored{Enabled: true, Source: fromAPI}
@@ -236,6 +240,9 @@ func (e *Editor) tryChange(ctx context.Context, name string, change admin.Change
 		}
 		return b, nil
 	}
+	if err := e.tell(ctx, name, before, &next.said, doc.Revision+1, what, change.By); err != nil {
+		return b, storeError(err)
+	}
 	written := e.records.document(name, doc.Revision+1, next.said)
 	if err := written.Validate(); err != nil {
 		return b, &seqd.Error{
@@ -248,6 +255,7 @@ func (e *Editor) tryChange(ctx context.Context, name string, change admin.Change
 		}
 		return b, storeError(err)
 	}
+	_ = e.copyEvent(context.WithoutCancel(ctx), name, next.said.Told) // the leader copies what was left
 	if known, _ := e.catalogue.states.get(name); known.revision == written.Revision && known.unusable {
 		next.warnings = append(next.warnings, seqd.Problem{Text: "this node cannot use the definition and refuses to issue; its log says more"})
 	}

@@ -40,61 +40,7 @@ import (
 )
 
 // Event is something that happened to a biz type.
-type Event struct {
-	// Position is its place in the stream of its biz type: 1, 2, 3, … without holes.
-	Position int64
-	// ID is its source, / and its number there. It is what receivers remember.
-	ID string
-	// Type is such as number.void.
-	Type    string
-	BizType string
-	// Key and Period are those of the counter, "" for none.
-	Key, Period string
-	// At is when it happened, in ms since the Unix epoch.
-	At int64
-	// Data is an object that depends on Type.
-	Data json.RawMessage
-}
-
-// eventText is an event as JSON shows it.
-type eventText struct {
-	Position int64           `json:"position"`
-	ID       string          `json:"id"`
-	Type     string          `json:"type"`
-	BizType  string          `json:"bizType"`
-	Key      string          `json:"key,omitempty"`
-	Period   string          `json:"period,omitempty"`
-	At       string          `json:"at"`
-	Source   string          `json:"source"`
-	Seq      int64           `json:"seq"`
-	Data     json.RawMessage `json:"data"`
-}
-
-// MarshalJSON implements [json.Marshaler].
-func (e Event) MarshalJSON() ([]byte, error) {
-	source, seq := e.source()
-	return json.Marshal(eventText{
-		e.Position, e.ID, e.Type, e.BizType, e.Key, e.Period, time.UnixMilli(e.At).UTC().Format(admin.TimeFormat), source, seq, e.Data,
-	})
-}
-
-// UnmarshalJSON implements [json.Unmarshaler].
-func (e *Event) UnmarshalJSON(text []byte) error {
-	var t eventText
-	if err := json.Unmarshal(text, &t); err != nil {
-		return err
-	}
-	at, err := time.Parse(admin.TimeFormat, t.At)
-	*e = Event{t.Position, t.ID, t.Type, t.BizType, t.Key, t.Period, at.UnixMilli(), t.Data}
-	return err
-}
-
-// source returns the source of an event, and its number there.
-func (e *Event) source() (source string, seq int64) {
-	i := strings.LastIndexByte(e.ID, '/')
-	seq, _ = strconv.ParseInt(e.ID[i+1:], 10, 64)
-	return e.ID[:max(i, 0)], seq
-}
+type Event = admin.Event
 
 // ErrGone is wrapped by the error of [Streams.Read] if an event after the position is not kept any
 // more: [GoneError] has the oldest position.
@@ -119,10 +65,13 @@ type Options struct {
 	Now func() time.Time
 	// Keep is how long events are kept after their page of the stream is full.
 	Keep time.Duration
-	// Left copies events of definitions that a node did not copy, nil for nothing. all is false for
-	// those that changed of late.
-	Left func(ctx context.Context, all bool) error
-	Log  *slog.Logger
+	// Left copies the events of definitions that a node did not copy.
+	Left func(ctx context.Context) error
+	// Has returns why a biz type without a stream has no events, nil if it may have some. Stopping
+	// reports whether the node is about to stop: then nobody waits for events here.
+	Has      func(ctx context.Context, bizType string) error
+	Stopping func() bool
+	Log      *slog.Logger
 }
 
 // Streams reads the streams of events, and writes them if this node leads. It is safe for concurrent

@@ -20,8 +20,10 @@ const (
 	mostBatches = 1000
 	// mostWorks is how many streams a publisher owns without reading them again.
 	mostWorks = 1000
-	// purgePause is the pause between two removals of pages that expired, and between two looks for what
-	// nodes did not copy; purgeAtOnce is how many are removed by one operation.
+	// leftPause is the pause between two looks for what nodes did not copy.
+	leftPause = time.Hour
+	// purgePause is the pause between two removals of pages that expired, and purgeAtOnce is how many are
+	// removed by one operation.
 	purgePause  = time.Minute
 	purgeAtOnce = 500
 	// missing is how long a batch waits for the one before before the log says so.
@@ -31,9 +33,10 @@ const (
 // publisher writes the streams while this node leads. Only one goroutine uses it.
 type publisher struct {
 	*Streams
-	works  map[string]*terms.Work // by biz type: those that this node owns, as it wrote them
-	tidied time.Time              // when it purged last, zero if that was before this node led
-	waits  error                  // what waits for too long
+	works map[string]*terms.Work // by biz type: those that this node owns, as it wrote them
+	waits error                  // what waits for too long
+	// when it purged, and copied what was left; zero if that was before this node led
+	purged, copied time.Time
 }
 
 // Run publishes what happened while this node leads, until ctx ends.
@@ -64,31 +67,37 @@ func (f *Streams) Run(ctx context.Context) {
 // at it, and one of them finds that it does not own the stream any more.
 func (p *publisher) lead(ctx context.Context) error {
 	if !p.opts.Terms.Leading() {
-		p.works, p.tidied, p.waits = nil, time.Time{}, nil
+		p.works, p.waits, p.purged, p.copied = nil, nil, time.Time{}, time.Time{}
 		return nil
 	}
-	return errors.Join(p.tidy(ctx), p.round(ctx))
+	now := p.opts.Now()
+	return errors.Join(
+		since(&p.copied, now, leftPause, func() error { return p.opts.Left(ctx) }),
+		since(&p.purged, now, purgePause, func() error { return p.purge(ctx, now) }),
+		p.round(ctx),
+	)
 }
 
-// tidy removes pages that expired, and copies what was left in definitions.
-func (p *publisher) tidy(ctx context.Context) error {
-	now := p.opts.Now()
-	first := p.tidied.IsZero()
-	if !first && now.Sub(p.tidied).Abs() < purgePause {
+// since calls do if it did not succeed within a pause.
+func since(last *time.Time, now time.Time, pause time.Duration, do func() error) error {
+	if !last.IsZero() && now.Sub(*last).Abs() < pause {
 		return nil
 	}
-	if p.opts.Left != nil {
-		if err := p.opts.Left(ctx, first); err != nil {
-			return err
-		}
+	err := do()
+	if err == nil {
+		*last = now
 	}
+	return err
+}
+
+// purge removes pages that expired.
+func (p *publisher) purge(ctx context.Context, now time.Time) error {
 	for {
 		n, err := p.opts.Documents.Purge(ctx, pageKind, now.UnixMilli(), purgeAtOnce)
 		if err != nil {
 			return err
 		}
 		if n < purgeAtOnce {
-			p.tidied = now
 			return nil
 		}
 	}

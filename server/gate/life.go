@@ -23,6 +23,8 @@ type Running struct {
 	Workers admin.Workers
 	// Jobs issue many numbers in the background.
 	Jobs admin.Jobs
+	// Events are what happened to biz types.
+	Events admin.Events
 	// Subscriptions send events to receivers.
 	Subscriptions admin.Subscriptions
 	// Answers keeps the answers to requests with an Idempotency-Key. If it is nil, such requests are

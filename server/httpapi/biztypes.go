@@ -159,6 +159,7 @@ func changeOf(c *gin.Context, flags ...string) (name string, change admin.Change
 		}
 	}
 	change.DryRun, change.Force = query["dryRun"] == "true", query["force"] == "true"
+	change.By = callerName(c)
 	change.Check, err = readCondition(c.Request)
 	return name, change, err
 }

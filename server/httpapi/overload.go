@@ -113,6 +113,7 @@ type inFlightLimits struct {
 	requests *inFlight
 	scrapes  *inFlight // of /metrics; nil without metrics
 	standby  *inFlight // that wait for a worker ID
+	events   *inFlight // that wait for events
 }
 
 // inFlight is a limit of how many requests are answered at once, with its refusal.
@@ -129,6 +130,7 @@ func newInFlightLimits(g *gate.Gate, opts Options) *inFlightLimits {
 	p := &inFlightLimits{
 		requests: newInFlight(g.Requests),
 		standby:  newInFlight(gate.NewPlaces(mostStandby, "the most requests for worker IDs", g.Log)),
+		events:   newInFlight(gate.NewPlaces(mostStandby, "the most requests for events", g.Log)),
 	}
 	if opts.Metrics != nil {
 		p.scrapes = newInFlight(gate.NewPlaces(mostScrapes, "the most requests for metrics", g.Log))
@@ -140,7 +142,7 @@ func newInFlightLimits(g *gate.Gate, opts Options) *inFlightLimits {
 // orchestrators must be answered under overload too: otherwise the process would be killed, and its
 // load would fall on the others. Scrapes of Prometheus must be answered as well, because they show
 // the overload. They have places of their own, so that they cannot be used to exceed the limit.
-// Requests for worker IDs may wait for a minute, and must not keep others out.
+// Requests for worker IDs and for events may wait for a minute, and must not keep others out.
 func (p *inFlightLimits) of(c *gin.Context) *inFlight {
 	switch c.FullPath() {
 	case "/healthz", "/readyz":
@@ -149,6 +151,8 @@ func (p *inFlightLimits) of(c *gin.Context) *inFlight {
 		return p.scrapes
 	case workersRoute:
 		return p.standby
+	case eventsRoute:
+		return p.events
 	}
 	return p.requests
 }

@@ -20,9 +20,9 @@ const (
 )
 
 const (
-	// mostStandby is how many requests may wait for a worker ID at once.
+	// mostStandby is how many requests may wait for a worker ID at once, and how many for events.
 	mostStandby = 4096
-	// mostWait is the longest time to stand by, and mostHolders how many holders are shown.
+	// mostWait is the longest time to stand by, or to wait for events, and mostHolders how many holders are shown.
 	mostWait    = time.Minute
 	mostHolders = 1000
 )
@@ -227,12 +227,9 @@ func leaseWorker(c *gin.Context, workers admin.Workers) error {
 	if err != nil {
 		return err
 	}
-	var wait time.Duration
-	if text, given := values["wait"]; given {
-		var ok bool
-		if wait, ok = literal.Duration(text); !ok || wait < 0 || wait > mostWait {
-			return seqd.Errorf(seqd.CodeInvalidRequest, "wait: %.40q is not a duration of 0s to 1m, such as 20s", text)
-		}
+	wait, err := waitIn(values)
+	if err != nil {
+		return err
 	}
 	o, err := readObject(body(c), "instance")
 	if err != nil {

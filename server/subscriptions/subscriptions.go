@@ -450,7 +450,7 @@ func failure(err error) error {
 	case errors.As(err, &e):
 		return e
 	case errors.As(err, &gone):
-		return seqd.Errorf(seqd.CodeConflict, "these events are not kept any more: the oldest one that is kept has position %d", gone.Oldest)
+		return seqd.Errorf(seqd.CodeEventsGone, "these events are not kept any more: the oldest one that is kept has position %d", gone.Oldest)
 	case errors.Is(err, persist.ErrNewer), errors.Is(err, persist.ErrInvalid):
 		return seqd.Errorf(seqd.CodeConflict, "what the store has of the subscription cannot be used: %v", err)
 	}

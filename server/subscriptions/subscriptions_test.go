@@ -503,7 +503,7 @@ func TestGivesUp(t *testing.T) {
 		must.Equal(t, c.received("invoice-2@1/2"), 2, "the second one")
 		c.forgets("invoice", 2)
 		_, err = c.nodes[0].Replay(t.Context(), "shop", admin.Replay{BizType: "invoice", From: 1})
-		must.Code(t, err, seqd.CodeConflict)
+		must.Code(t, err, seqd.CodeEventsGone)
 		for _, r := range []admin.Replay{{}, {BizType: "invoice"}, {BizType: "other", From: 1}} {
 			_, err = c.nodes[0].Replay(t.Context(), "shop", r)
 			must.Code(t, err, seqd.CodeInvalidRequest)

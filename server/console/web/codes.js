@@ -30,6 +30,7 @@ const codes = {
   number_void: ["The number is void", "Use a new Idempotency-Key."],
   lease_lost: ["The lease has ended", "Lease a worker ID anew."],
   job_not_done: ["The job has not issued all its numbers yet", "Wait until it is done."],
+  events_gone: ["These events are not kept any more", "They are kept for events.keep."],
   job_ended: ["The job ended before it had issued all its numbers", "Make another job."],
   precondition_failed: ["Somebody else changed this meanwhile", "Nothing was done. Look at it, then repeat or cancel."],
   body_too_large: ["This is too large", "Send less at once."],
