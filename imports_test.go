@@ -520,7 +520,7 @@ var rules = map[string]rule{
 	},
 	"internal/testing/sim": {
 		may: ". internal/instant internal/longlock internal/sabotage internal/seams internal/testing/check internal/testing/load internal/testing/record net/http " +
-			"internal/testing/sim/boltsim internal/testing/sim/netsim internal/testing/sim/redissim internal/testing/sim/storesim internal/testing/worlds persist persist/driver server server/config server/ops server/terms",
+			"internal/testing/sim/boltsim internal/testing/sim/netsim internal/testing/sim/redissim internal/testing/sim/storesim internal/testing/worlds persist persist/driver server server/config server/ops server/terms strategy/gapless/ledger",
 		why: "it runs services and commands as seqd does, and calls them from outside",
 	},
 	"internal/testing/sim/boltsim": {

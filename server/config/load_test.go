@@ -139,6 +139,7 @@ var another = map[string]struct{ yaml, text string }{
 	"idempotency.maxBytes":          {"7000000", "7000000"},
 	"idempotency.maxBytesPerCaller": {"7000000", "7000000"},
 	"jobs.atOnce":                   {"7", "7"},
+	"events.keep":                   {"7h", "7h0m0s"},
 	"jobs.most":                     {"7", "7"},
 	"subscriptions.keepDead":        {"7m", "7m0s"},
 	"jobs.resultTTL":                {"7m", "7m0s"},

@@ -47,6 +47,7 @@ func TestValuesOutOfRange(t *testing.T) {
 		"idempotency.maxBytes":          {"-1", "1", "1048575", "1099511627777"},
 		"idempotency.maxBytesPerCaller": {"1048575", "1099511627777"},
 		"jobs.atOnce":                   {"-1", "101"},
+		"events.keep":                   {"59m", "8761h"},
 		"jobs.most":                     {"0", "10001"},
 		"subscriptions.keepDead":        {"59s", "721h"},
 		"jobs.resultTTL":                {"59s", "721h"},

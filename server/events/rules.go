@@ -21,6 +21,9 @@ const (
 
 var ruleNames = [rules]string{"event-once", "event-hole", "event-deleted", "event-page", "event-source"}
 
+// Rules returns the names of the rules that tests take out.
+func Rules() []string { return ruleNames[:] }
+
 // String returns the name of the rule.
 func (r rule) String() string { return ruleNames[r] }
 

@@ -23,7 +23,6 @@ import (
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/persist/storeclock"
 	"github.com/seqd/seqd/server/audit"
-	"github.com/seqd/seqd/server/events"
 	"github.com/seqd/seqd/server/forwarded"
 	"github.com/seqd/seqd/server/gate"
 	"github.com/seqd/seqd/server/httpapi"
@@ -189,6 +188,7 @@ func ready(api *httpapi.API, issuer *issuer.Issuer, answers ...gate.Answers) {
 		Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler), Most: 100, ResultTTL: time.Hour,
 	})
 	r.Subscriptions = newSubscriptions(docs)
+	r.Events = newEvents(docs)
 	if len(answers) > 0 {
 		r.Answers = answers[0]
 	}
@@ -200,7 +200,7 @@ func newSubscriptions(docs persist.Documents) *subscriptions.Subscriptions {
 	log, clock := slog.New(slog.DiscardHandler), func() time.Time { return now }
 	t := terms.New(terms.Options{Documents: docs, Now: clock, Log: log})
 	return subscriptions.New(subscriptions.Options{
-		Documents: docs, Terms: t, Now: clock, Log: log, Streams: events.New(events.Options{Documents: docs, Terms: t, Now: clock, Log: log}),
+		Documents: docs, Terms: t, Now: clock, Log: log, Streams: newEvents(docs),
 	})
 }
 

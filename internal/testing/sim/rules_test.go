@@ -15,6 +15,7 @@ import (
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/sim"
 	"github.com/seqd/seqd/internal/testing/sim/storesim"
+	"github.com/seqd/seqd/server/events"
 	"github.com/seqd/seqd/strategy/gapless/ledger"
 	"github.com/seqd/seqd/strategy/segment/cursor"
 	"github.com/seqd/seqd/strategy/segment/storetake"
@@ -81,6 +82,11 @@ var rules = []rule{
 	{name: "job-counted", script: true},
 	{name: "job-order", script: true},
 	{name: "job-pinned", script: true},
+	{name: "event-once", script: true},
+	{name: "event-hole", script: true},
+	{name: "event-deleted", script: true},
+	{name: "event-page", script: true},
+	{name: "event-source", script: true},
 
 	{name: "fence", redis: true},
 	{name: "role", script: true},
@@ -139,6 +145,7 @@ var rules = []rule{
 	{name: "ahead", script: true},
 	{name: "still-so", script: true},
 	{name: "told-end", script: true},
+	{name: "event-written", script: true},
 }
 
 // taken returns the rules that are taken out of the build, as the variable names them.
@@ -257,6 +264,7 @@ func TestRules(t *testing.T) {
 	for _, r := range storetake.AllRules() {
 		known = append(known, r.String())
 	}
+	known = append(known, events.Rules()...)
 	for _, r := range ledger.AllRules() {
 		known = append(known, r.String())
 	}

@@ -33,6 +33,8 @@ func (v variant) vary(s *load.Shape) {
 	switch s.Strategy {
 	case record.Segment:
 		s.Setting["targetDuration"] = v.target
+	case record.Gapless:
+		s.Setting["events"] = true
 	case record.Snowflake: // few machine IDs: nodes take over those of others
 		s.BitsMachine, s.Setting["bitsMachine"] = fewBits, fewBits
 	}

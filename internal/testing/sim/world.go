@@ -348,6 +348,7 @@ func (w *World) run() {
 		w.improvise(ctx)
 	}
 	w.load.CloseBooks(ctx)
+	w.checkEvents()
 	endWatch()
 	watching.Wait()
 	w.stop()
