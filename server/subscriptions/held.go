@@ -62,7 +62,7 @@ func (h *held) end() {
 
 // step does what there is to do now. leave is true if another node should send. step returns false if
 // this node does not send for the subscription any more.
-func (h *held) step(all context.Context, lasts *lasts, leave bool) (goOn bool) {
+func (h *held) step(all context.Context, lasts map[string]int64, leave bool) (goOn bool) {
 	ctx, cancel := context.WithTimeout(all, storePatience)
 	defer cancel()
 	h.mu.Lock()
@@ -85,7 +85,7 @@ func (h *held) step(all context.Context, lasts *lasts, leave bool) (goOn bool) {
 // errReleased is returned if the work was released or removed.
 var errReleased = errors.New("the work was released")
 
-func (h *held) do(ctx context.Context, lasts *lasts, left bool) error {
+func (h *held) do(ctx context.Context, lasts map[string]int64, left bool) error {
 	if h.work == nil {
 		if err := h.take(ctx); err != nil {
 			return err
@@ -277,18 +277,15 @@ func (h *held) expire(ctx context.Context) error {
 }
 
 // fill takes the next events of all streams, as long as there is room.
-func (h *held) fill(ctx context.Context, d *definition, lasts *lasts) error {
+func (h *held) fill(ctx context.Context, d *definition, lasts map[string]int64) error {
 	for _, bizType := range d.BizTypes {
-		last, err := lasts.last(ctx, bizType)
-		if err != nil {
-			return err
-		}
+		last, known := lasts[bizType]
 		for range pages {
 			h.mu.Lock()
 			limit := min(page, mostPending-h.queue.pending())
 			h.mu.Unlock()
 			at := h.state.At[bizType]
-			if at >= last || limit <= 0 {
+			if !known || at >= last || limit <= 0 {
 				break
 			}
 			if err := h.takeEvents(ctx, d, bizType, at, limit); err != nil {

@@ -131,7 +131,7 @@ func (s *Subscriptions) round(all context.Context, last string) (session string)
 			s.held[name] = h
 		}
 	})
-	lasts := &lasts{s: s, of: make(map[string]int64)}
+	lasts := s.lasts(all)
 	each(slices.Collect(maps.Keys(s.held)), func(name string) {
 		mu.Lock()
 		h := s.held[name]
@@ -205,24 +205,34 @@ func (h *held) take(ctx context.Context) error {
 	return nil
 }
 
-// lasts knows the last position of each stream, which is read once in a round for all subscriptions.
-type lasts struct {
-	s  *Subscriptions
-	mu sync.Mutex // guards of; held while a position is read, so that it is read once
-	of map[string]int64
-}
-
-func (l *lasts) last(ctx context.Context, bizType string) (int64, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if last, known := l.of[bizType]; known {
-		return last, nil
+// lasts returns the last position of each stream that a subscription of this node has. It is read once
+// in a round for all of them; one that cannot be read is missing.
+func (s *Subscriptions) lasts(all context.Context) map[string]int64 {
+	wanted := make(map[string]bool)
+	s.mu.Lock()
+	for name := range s.held {
+		if d := s.definitions[name]; d != nil && d.Enabled {
+			for _, b := range d.BizTypes {
+				wanted[b] = true
+			}
+		}
 	}
-	last, err := l.s.opts.Streams.Last(ctx, bizType)
-	if err == nil {
-		l.of[bizType] = last
-	}
-	return last, err
+	s.mu.Unlock()
+	ctx, cancel := context.WithTimeout(all, storePatience)
+	defer cancel()
+	var mu sync.Mutex // guards of
+	of := make(map[string]int64, len(wanted))
+	each(slices.Collect(maps.Keys(wanted)), func(bizType string) {
+		last, err := s.opts.Streams.Last(ctx, bizType)
+		if err != nil {
+			s.opts.Log.Debug("a stream of events cannot be read", "bizType", bizType, "error", err)
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		of[bizType] = last
+	})
+	return of
 }
 
 // measure notes how much there is.
