@@ -72,6 +72,38 @@ func benchGaplessReserve(ctx context.Context, o options) ([]result, error) {
 	})
 }
 
+// benchGaplessEvents compares a biz type with events with one without, of the same node.
+func benchGaplessEvents(ctx context.Context, o options) ([]result, error) {
+	const without = "without events"
+	return with(func(s *servers) (results []result, err error) {
+		if err := s.startPostgres(ctx); err != nil {
+			return nil, err
+		}
+		onPostgres, err := s.onPostgres(ctx, "events", false)
+		if err != nil {
+			return nil, err
+		}
+		for _, store := range []struct {
+			name string
+			env  []string
+		}{{"bolt", nil}, {"PostgreSQL", onPostgres}} {
+			n, err := s.startNode(ctx, o.binary, append(store.env, bizTypes(invoice, definition{"name": "receipt", "strategy": "gapless", "events": true}))...)
+			if err != nil {
+				return nil, err
+			}
+			c := contest{rounds: o.rounds}
+			c.add(without, o.loading(ctx, n.child, n.url+"/seq/invoice"))
+			c.add(newBinary, o.loading(ctx, n.child, n.url+"/seq/receipt"))
+			got, err := c.run(ctx)
+			if err != nil {
+				return nil, err
+			}
+			results = append(results, got.against(without, "gapless on "+store.name+" with events, one number per request", rateOf, perSecond).atLeast(0.9))
+		}
+		return results, nil
+	})
+}
+
 // reserveAndConfirm is two requests.
 func reserveAndConfirm(ctx context.Context, callers *http.Client, seq string) error {
 	var r struct {

@@ -235,6 +235,25 @@ func TestGone(t *testing.T) {
 	must.Equal(t, strings.Join(must.Get(f.BizTypes(t.Context()))(t), " "), "invoice")
 }
 
+// A page that a failover has lost, and that is written late, is replaced.
+func TestOtherPage(t *testing.T) {
+	w := newWorld(1, 0)
+	w.docs.rng = nil
+	p := &publisher{Streams: w.streams()}
+	var other []Event
+	for range pageSize {
+		other = append(other, Event{Data: json.RawMessage("{}")})
+	}
+	must.Do(t, w.docs.Keep(t.Context(), []persist.Document{pageDocument("invoice", 0, other, 1, 1)}))
+	for range 3 {
+		last := w.made["invoice@b"]
+		w.made["invoice@b"] = last + 100
+		w.copy("invoice@b", last+1, last+100)
+		must.Do(t, p.round(t.Context()))
+	}
+	must.Do(t, w.check(t.Context(), p.Streams))
+}
+
 // An event is read from JSON as it was written.
 func TestEventText(t *testing.T) {
 	e := Event{

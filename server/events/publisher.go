@@ -197,7 +197,7 @@ func (p *publisher) step(ctx context.Context, w *terms.Work, bizType string, bat
 	if p.without.Has(ruleDeleted) {
 		p.delete(ctx, st.done)
 	}
-	if err := p.keep(ctx, bizType, s.Page, &st); err != nil {
+	if err := p.keep(ctx, w, s.Page, &st); err != nil {
 		return nil, false, err
 	}
 	if st.changed {
@@ -243,11 +243,11 @@ func (p *publisher) source(ctx context.Context, bizType, name string) (last, rev
 
 // keep keeps what leaves the document of a stream. A node that does not own the stream any more may
 // do it too: what it knows was so, the page is full, and a source never goes back.
-func (p *publisher) keep(ctx context.Context, bizType string, page int64, st *step) error {
-	now := p.opts.Now()
+func (p *publisher) keep(ctx context.Context, w *terms.Work, page int64, st *step) error {
+	now, bizType := p.opts.Now(), w.Key()
 	if st.full != nil && !p.without.Has(rulePage) {
 		doc := pageDocument(bizType, page, st.full, now.UnixMilli(), now.Add(p.opts.Keep).UnixMilli())
-		if err := p.opts.Documents.Keep(ctx, []persist.Document{doc}); err != nil {
+		if err := p.keepPage(ctx, w, doc); err != nil {
 			return err
 		}
 	}
@@ -271,6 +271,24 @@ func (p *publisher) keep(ctx context.Context, bizType string, page int64, st *st
 		}
 	}
 	return nil
+}
+
+// keepPage keeps a page that is full. If there is another one, a failover has lost the events that it
+// has, or a restore. Only the owner of the stream replaces it: that it owns the stream is shown by a
+// write that changes nothing.
+func (p *publisher) keepPage(ctx context.Context, w *terms.Work, doc persist.Document) error {
+	if err := p.opts.Documents.Keep(ctx, []persist.Document{doc}); err != nil {
+		return err
+	}
+	there, err := p.opts.Documents.Read(ctx, doc.Kind, doc.Key)
+	if err != nil || there.Body == doc.Body {
+		return err
+	}
+	if err := w.Write(ctx, w.State, 0); err != nil {
+		return err
+	}
+	doc.Revision = there.Revision + 1
+	return p.opts.Documents.Update(ctx, doc)
 }
 
 // delete deletes batches.
