@@ -25,7 +25,7 @@ const bizTypes = `SEQD_BIZTYPES=[
 	{"name": "limited", "plugins": [{"name": "rate-limit", "rate": 0.001, "burst": 2}]},
 	{"name": "full", "start": 9007199254740991},
 	{"name": "invoice", "strategy": "gapless", "reset": "yearly", "plugins": [{"name": "format", "template": "INV-{date:2006}-{seq:06}"}]},
-	{"name": "tenant", "strategy": "gapless", "keyed": true, "maxReserved": 5}
+	{"name": "tenant", "strategy": "gapless", "keyed": true, "maxReserved": 5, "events": true}
 ]`
 
 // The test calls every route of the document, with good answers and errors, and checks that every
@@ -43,6 +43,7 @@ func TestEveryRoute(t *testing.T) {
 	c.workers(n.URL)
 	c.jobs(n.URL)
 	c.subscriptions(n.URL)
+	c.events(n.URL)
 	c.service(n.URL)
 	c.methods(n.URL)
 	c.limits(n.URL)
@@ -328,6 +329,8 @@ func (c *checker) storeAway() {
 		method, path, _ := strings.Cut(op, " ")
 		target := example.Replace(path)
 		switch {
+		case path == "/events":
+			c.on(away.URL, call{op: op, target: "/events?bizType=order", status: 503})
 		case path == "/healthz" || path == "/openapi.json" || path == "/docs" || path == "/metrics" || path == "/settings" || path == "/errors/{code}":
 			c.on(away.URL, call{op: op, target: target, status: 200})
 		case strings.HasPrefix(path, "/seq/") || path == "/readyz" || path == "/audit" || path == "/overview" || path == "/worker-pools" || path == "/subscriptions" || path == "/jobs/{job}" || path == "/workers/{pool}/{lease}" || method == "GET" && strings.HasPrefix(path, "/biz-types/{name}/"):
@@ -365,7 +368,7 @@ func (c *checker) overloaded() {
 			c.on(full.URL, call{op: op, target: path, status: 200})
 			continue
 		}
-		if op == "POST /workers/{pool}" { // has places of its own
+		if op == "POST /workers/{pool}" || op == "GET /events" { // have places of their own
 			continue
 		}
 		code := "overloaded"
