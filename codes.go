@@ -18,6 +18,7 @@ const (
 	CodeUnknownReservation   Code = "unknown_reservation"    // 404: There is no such reservation
 	CodeUnknownPool          Code = "unknown_pool"           // 404: There is no pool of this name
 	CodeUnknownJob           Code = "unknown_job"            // 404: There is no such job
+	CodeUnknownSubscription  Code = "unknown_subscription"   // 404: There is no subscription of this name
 	CodeNotFound             Code = "not_found"              // 404: There is nothing at this address
 	CodeMethodNotAllowed     Code = "method_not_allowed"     // 405: The node does not support this
 	CodeConflict             Code = "conflict"               // 409: This does not fit what is there already
@@ -109,6 +110,7 @@ var codes = [...]Meaning{
 		"Check the name. 24 hours after its end only the account knows its numbers.", "24 hours after its end only the account knows its numbers."},
 	{"unknown_pool", 404, caller, "There is no pool of this name", "Check the name, or make the pool: PUT /worker-pools/{pool}.", "Check the name."},
 	{"unknown_job", 404, caller, "There is no such job", "Check the ID. The job was removed, or its result has expired: see jobs.resultTTL.", "It was removed, or its result has expired."},
+	{"unknown_subscription", 404, caller, "There is no subscription of this name", "Check the name, or make the subscription: PUT /subscriptions/{name}.", "Check the name."},
 	{"not_found", 404, caller, "There is nothing at this address",
 		"Check the path. What it names may be deleted, or the node may have an older version.", "It may be deleted, or the node may have an older version."},
 	{"method_not_allowed", 405, caller, "The node does not support this", "Use a method that the header Allow names.", "It may have an older version."},

@@ -178,7 +178,7 @@ var rules = map[string]rule{
 		why: "a plugin uses the domain and its registry",
 	},
 	"plugin/webhook": {
-		may: ". internal/retry internal/version net/http plugin",
+		may: ". internal/outbound internal/retry internal/version net/http plugin",
 		why: "it repeats its requests, and says which version sends them",
 	},
 	"standard": {
@@ -189,11 +189,11 @@ var rules = map[string]rule{
 
 	// The service. It uses strategies and plugins by their registered names only.
 	"server": {
-		may: ". coordination internal/bounded internal/resident internal/retry internal/seams internal/version issuer net/http persist persist/driver " +
+		may: ". coordination internal/bounded internal/outbound internal/resident internal/retry internal/seams internal/version issuer net/http persist persist/driver " +
 			"persist/storeclock server/access server/admin server/answerquota server/audit server/backends server/certificate server/compat server/config server/console " +
 			"server/definitions server/events server/feed server/figures server/forwarded server/gate server/httpapi server/idempotency server/jobs " +
 			"server/logging server/metrics server/nodes server/openfiles server/rejection server/resp " +
-			"server/terms server/tracing server/workers strategy",
+			"server/subscriptions server/terms server/tracing server/workers strategy",
 		why: "it connects the parts of the service, and contains no command besides the service",
 	},
 	"server/admin": {
@@ -332,6 +332,10 @@ var rules = map[string]rule{
 		may: ". internal/literal internal/sabotage persist server/admin server/terms",
 		why: "it issues through an interface, and depends neither on HTTP nor on a strategy",
 	},
+	"server/subscriptions": {
+		may: ". internal/outbound internal/version net/http persist server/admin server/events server/terms",
+		why: "it sends what the streams have, by the terms, and knows nothing of who else reads them",
+	},
 	"server/events": {
 		may: ". internal/ruleset internal/sabotage persist server/admin server/logging server/terms",
 		why: "it moves events that are documents, whatever they tell of, and depends neither on HTTP nor on a strategy",
@@ -459,6 +463,10 @@ var rules = map[string]rule{
 	},
 	"internal/resident": {
 		why: "it uses the memory of the process only",
+	},
+	"internal/outbound": {
+		may: "net/http",
+		why: "it posts what others have, whatever that is",
 	},
 	"internal/retry": {
 		why: "it repeats operations of any kind",

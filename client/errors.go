@@ -32,6 +32,7 @@ const (
 	ErrUnknownReservation   Code = "unknown_reservation"    // 404: There is no such reservation
 	ErrUnknownPool          Code = "unknown_pool"           // 404: There is no pool of this name
 	ErrUnknownJob           Code = "unknown_job"            // 404: There is no such job
+	ErrUnknownSubscription  Code = "unknown_subscription"   // 404: There is no subscription of this name
 	ErrNotFound             Code = "not_found"              // 404: There is nothing at this address
 	ErrMethodNotAllowed     Code = "method_not_allowed"     // 405: The node does not support this
 	ErrConflict             Code = "conflict"               // 409: This does not fit what is there already

@@ -130,7 +130,7 @@ func writeFlags(w io.Writer, cmd *cobra.Command) {
 var order = []string{
 	"serve", "check-config", "doctor", "healthcheck", "raise", "restored", "failover", "compact",
 	"next", "parse", "generate", "lease", "reserve", "confirm", "release", "gaps", "void", "keys",
-	"top", "nodes", "biz-types", "tokens", "worker-pools", "import",
+	"top", "nodes", "biz-types", "tokens", "worker-pools", "subscriptions", "import",
 	"list", "get", "create", "put", "patch", "change", "enable", "disable", "delete",
 	"token", "completion", "version", "help", "config",
 }

@@ -133,9 +133,12 @@ func CheckKept(list []Document) error {
 // JobKind is a job, which issues many numbers in the background: see package server/jobs.
 const JobKind = "job"
 
+// DeliveryKind is an event that a receiver does not have yet: see package server/subscriptions.
+const DeliveryKind = "delivery"
+
 // dueKinds are the kinds whose documents are never purged: at Expires something is due. Add a kind
 // here before documents of it are written.
-var dueKinds = []string{LedgerKind, JobKind, EventKind}
+var dueKinds = []string{LedgerKind, JobKind, EventKind, DeliveryKind}
 
 // CheckPurge returns ErrInvalid for a kind whose documents are never purged. Drivers call it before
 // they purge.

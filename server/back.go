@@ -11,6 +11,7 @@ import (
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/coordination"
 	"github.com/seqd/seqd/internal/bounded"
+	"github.com/seqd/seqd/internal/outbound"
 	"github.com/seqd/seqd/internal/retry"
 	"github.com/seqd/seqd/internal/seams"
 	"github.com/seqd/seqd/issuer"
@@ -30,40 +31,44 @@ import (
 	"github.com/seqd/seqd/server/jobs"
 	"github.com/seqd/seqd/server/nodes"
 	"github.com/seqd/seqd/server/rejection"
+	"github.com/seqd/seqd/server/subscriptions"
 	"github.com/seqd/seqd/server/terms"
 	"github.com/seqd/seqd/server/workers"
 	"github.com/seqd/seqd/strategy"
 )
+
+// receiverIdle is how many idle connections a node keeps for each receiver of events.
+const receiverIdle = 8
 
 // auditPatience is how long a stop waits until the last audit lines are in the store, at most.
 const auditPatience = 3 * time.Second
 
 // back is what issuing uses.
 type back struct {
-	base      *base
-	front     *front
-	opening   backends.StoreOptions
-	alone     map[string]bool // biz types that issue without the store, if it cannot be reached
-	store     *backends.Store
-	clock     *storeclock.Clock // of the store
-	attending *storeclock.Attendance
-	common    *nodes.Clock      // the time that nodes have in common
-	redis     *backends.Redis   // nil if none is configured
-	home      *idempotency.Home // of answers, nil if other nodes cannot use the store
-	feed      *feed.Feed
-	handlers  *rejection.Handlers
-	catalogue *definitions.Catalogue
-	issuer    *issuer.Issuer
-	nodes     *nodes.Nodes
-	terms     *terms.Terms // see openTerms
-
-	coordinator coordination.Coordinator // nil without
-	jobs        *jobs.Jobs               // see openJobs
-	events      *events.Streams
-	figures     *figures.Figures
-	workers     *workers.Workers
-	quota       *answerquota.Quota
-	left        sync.Map // see [strategy.Env]
+	base          *base
+	front         *front
+	opening       backends.StoreOptions
+	alone         map[string]bool // biz types that issue without the store, if it cannot be reached
+	store         *backends.Store
+	clock         *storeclock.Clock // of the store
+	attending     *storeclock.Attendance
+	common        *nodes.Clock      // the time that nodes have in common
+	redis         *backends.Redis   // nil if none is configured
+	home          *idempotency.Home // of answers, nil if other nodes cannot use the store
+	feed          *feed.Feed
+	handlers      *rejection.Handlers
+	catalogue     *definitions.Catalogue
+	issuer        *issuer.Issuer
+	nodes         *nodes.Nodes
+	terms         *terms.Terms             // see openTerms
+	coordinator   coordination.Coordinator // nil without
+	jobs          *jobs.Jobs               // see openJobs
+	events        *events.Streams
+	subscriptions *subscriptions.Subscriptions // see openSubscriptions
+	figures       *figures.Figures
+	workers       *workers.Workers
+	quota         *answerquota.Quota
+	left          sync.Map // see [strategy.Env]
 }
 
 // open opens the back ends, builds the biz types and lets requests in. It returns an error if ctx
@@ -81,7 +86,6 @@ func (b *back) open(ctx context.Context) error {
 	}
 	b.openAudit(ctx)
 	b.openJobs()
-	b.openEvents()
 	id, _ := b.nodes.Self()
 	store := b.store.Store
 	b.workers = workers.New(workers.Options{
@@ -89,7 +93,7 @@ func (b *back) open(ctx context.Context) error {
 		Now: b.base.opts.now, Stopping: b.front.gate.Draining, Log: b.base.log,
 	})
 	b.front.gate.Ready(&gate.Running{
-		Workers: b.workers, Jobs: b.jobs, Events: b.events, Issuer: b.issuer, Catalogue: b.catalogue.Editor(), Nodes: b.nodes, Figures: b.figures, Answers: b.openAnswers(ctx),
+		Workers: b.workers, Jobs: b.jobs, Events: b.events, Subscriptions: b.subscriptions, Issuer: b.issuer, Catalogue: b.catalogue.Editor(), Nodes: b.nodes, Figures: b.figures, Answers: b.openAnswers(ctx),
 		Documents: b.duties(), Node: id, Clock: b.common.Now,
 		Troubles: func() (store, definitions, coordinator *seqd.Error) {
 			return b.failedOver(), b.nodes.Mixed(), b.uncoordinated()
@@ -98,6 +102,7 @@ func (b *back) open(ctx context.Context) error {
 	b.base.background.run(ctx, b.issuer.Init)
 	b.base.background.run(ctx, b.jobs.Run)
 	b.base.background.run(ctx, b.events.Run)
+	b.base.background.run(ctx, b.subscriptions.Run)
 	if f := b.front; f.console != nil && b.base.cfg.Auth.Enforced() {
 		b.base.background.run(ctx, f.console.Tidy)
 	}
@@ -256,6 +261,21 @@ func (b *back) openEvents() {
 	b.events = events.New(events.Options{
 		Documents: b.store.Store.Documents(), Terms: b.terms, Now: b.common.Now, Keep: b.base.cfg.Events.Keep, Log: b.base.log,
 		Left: editor.CopyEvents, Has: editor.HasEvents, Stopping: b.front.gate.Draining,
+	})
+}
+
+// openSubscriptions prepares the subscriptions. Run of the terms uses them.
+func (b *back) openSubscriptions(ctx context.Context) {
+	transport := outbound.NewTransport(receiverIdle)
+	if dial := seams.Of(ctx).DialReceiver; dial != nil {
+		transport.DialContext = dial
+	}
+	b.subscriptions = subscriptions.New(subscriptions.Options{
+		Documents: b.store.Store.Documents(), Terms: b.terms, Streams: b.events, Transport: transport, Now: b.common.Now, Log: b.base.log,
+		KeepDead: b.base.cfg.Subscriptions.KeepDead, Announce: b.feed.Announce, Publish: b.feed.Publish,
+	})
+	b.feed.Add(subscriptions.Kind, feed.Follower{
+		Changed: b.subscriptions.Changed, Reload: func(ctx context.Context) ([]string, error) { return nil, b.subscriptions.Reload(ctx) },
 	})
 }
 

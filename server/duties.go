@@ -44,7 +44,8 @@ func (b *back) openCoordinator(ctx context.Context) (err error) {
 	return err
 }
 
-// openTerms begins the session of this node, of which package terms needs the ID.
+// openTerms begins the session of this node, of which package terms needs the ID, and prepares what
+// the leader distributes.
 func (b *back) openTerms(ctx context.Context, id string) {
 	store := b.store.Store
 	fenced, _ := store.(persist.Fenced)
@@ -56,11 +57,14 @@ func (b *back) openTerms(ctx context.Context, id string) {
 			}
 			return nil
 		},
+		Wanted: func(ctx context.Context) (map[string]string, error) { return b.subscriptions.Wanted(ctx) },
 	}
 	if b.coordinator != nil {
 		options.Coordinator = b.coordinator
 	}
 	b.terms = terms.New(options)
+	b.openEvents()
+	b.openSubscriptions(ctx)
 	b.base.background.run(ctx, b.terms.Run)
 }
 

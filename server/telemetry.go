@@ -111,6 +111,7 @@ func (b *back) tell(s *metrics.Source) {
 		b.workers.Measure(func(pool string, f workers.Figures) { tell(pool, metrics.Pool(f)) })
 	}
 	s.Jobs = func() metrics.Jobs { return metrics.Jobs(b.jobs.Measure()) }
+	s.Deliveries = func() metrics.Deliveries { return metrics.Deliveries(b.subscriptions.Figures()) }
 	if b.store.Store.Shared() {
 		s.Mixed = b.nodes.Mixed
 	}

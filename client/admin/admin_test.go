@@ -67,6 +67,8 @@ func TestRequests(t *testing.T) {
 	account := `{"bizType":"invoice","key":"t-1","period":"2026","first":"1","last":"9","issued":5,"gaps":[
 		{"from":"7","to":"8","state":"void","reason":"r","caller":"b","at":"2026-11-23T00:00:00Z"},{"from":"9","to":"9","state":"reserved","reservation":"r1","expiresAt":"2026-11-23T00:00:00Z"}],"next":"9"}`
 	pool := `{"pool":"shop","bitsMachine":10,"bitsSequence":12,"epoch":"2025-01-01T00:00:00Z","ttl":"30s","version":1,"updatedAt":"2026-11-23T00:00:00Z","held":1,"free":1023,"standingBy":2,"holders":[{"workerId":7,"instance":"shop.1","until":"2026-11-23T00:00:30Z"}]}`
+	subscription := `{"name":"shop","url":"http://a","bizTypes":["invoice"],"types":["number.void"],"enabled":true,"reason":"r","version":1,"updatedAt":"2026-11-23T00:00:00Z","secret":"whsec_x","state":{"positions":{"invoice":7},"pending":1,"dead":2,"missed":3,"error":"e","failedAt":"2026-11-23T00:00:00Z","node":"n"}}`
+	delivery := `{"key":"invoice/7","id":"msg_1","state":"dead","attempts":10,"lastAt":"2026-11-23T00:00:00Z","error":"e","expiresAt":"2026-11-23T00:00:00Z","event":{"id":"a/1"}}`
 	year := time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)
 	for _, test := range []struct {
 		name   string
@@ -140,6 +142,24 @@ func TestRequests(t *testing.T) {
 		{"delete pool", 204, "", func(a *admin.Admin) (any, error) {
 			return nil, a.DeleteWorkerPool(ctx, "shop", admin.Change{IfMatch: 1})
 		}, `DELETE /worker-pools/shop If-Match="1" `, "null"},
+		{"list subscriptions", 200, `{"subscriptions":[` + subscription + `],"next":"shop"}`, func(a *admin.Admin) (any, error) {
+			list, next, err := a.Subscriptions(ctx, admin.Page{After: "a", Limit: 1})
+			return []any{list, next}, err
+		}, "GET /subscriptions?after=a&limit=1 ", `[[` + subscription + `],"shop"]`},
+		{"get subscription", 200, subscription, func(a *admin.Admin) (any, error) { return a.Subscription(ctx, "shop") }, "GET /subscriptions/shop ", subscription},
+		{"put subscription", 201, subscription, func(a *admin.Admin) (any, error) {
+			_, created, err := a.PutSubscription(ctx, "shop", admin.SubscriptionRequest{URL: "http://a", BizTypes: []string{"invoice"}}, admin.Change{IfNoneMatch: true})
+			return created, err
+		}, `PUT /subscriptions/shop Content-Type=application/json If-None-Match=* {"url":"http://a","bizTypes":["invoice"],"enabled":true}`, "true"},
+		{"delete subscription", 204, "", func(a *admin.Admin) (any, error) {
+			return nil, a.DeleteSubscription(ctx, "shop", admin.Change{IfMatch: 1})
+		}, `DELETE /subscriptions/shop If-Match="1" `, "null"},
+		{"deliveries", 200, `{"deliveries":[` + delivery + `],"next":"k"}`, func(a *admin.Admin) (any, error) {
+			list, next, err := a.Deliveries(ctx, "shop", "dead", admin.Page{Limit: 1})
+			return []any{list, next}, err
+		}, "GET /subscriptions/shop/deliveries?limit=1&state=dead ", `[[` + delivery + `],"k"]`},
+		{"replay", 202, subscription, func(a *admin.Admin) (any, error) { return a.Replay(ctx, "shop", admin.Replay{Dead: true}) },
+			`POST /subscriptions/shop/replay Content-Type=application/json {"dead":true}`, subscription},
 		{"void", 204, "", func(a *admin.Admin) (any, error) {
 			return nil, a.Void(ctx, "invoice", admin.Void{ID: "INV-7", Reason: "typed wrong", Counter: admin.Counter{Key: "t-1", Period: "2026"}})
 		}, `POST /biz-types/invoice/voids?key=t-1&period=2026 Content-Type=application/json {"id":"INV-7","reason":"typed wrong"}`, "null"},
@@ -207,7 +227,7 @@ func sameJSON(t *testing.T, a, b string) bool {
 func TestWrongAnswers(t *testing.T) {
 	ctx := context.Background()
 	for _, node := range []answered{
-		{200, "text/html", "<html>", ""}, {200, "", "{", ""}, {200, "", "", ""}, {200, "", "{}", ""}, {200, "", "null", ""}, {200, "", `{"bizTypes":null,"tokens":null,"nodes":null,"pools":null}`, ""}, {302, "", "{}", ""},
+		{200, "text/html", "<html>", ""}, {200, "", "{", ""}, {200, "", "", ""}, {200, "", "{}", ""}, {200, "", "null", ""}, {200, "", `{"bizTypes":null,"tokens":null,"nodes":null,"pools":null,"subscriptions":null,"deliveries":null}`, ""}, {302, "", "{}", ""},
 	} {
 		a := dial(t, &node)
 		_, _, list := a.BizTypes(ctx, admin.Page{})
@@ -216,8 +236,10 @@ func TestWrongAnswers(t *testing.T) {
 		_, settings := a.Settings(ctx)
 		_, _, nodes := a.Nodes(ctx)
 		_, _, pools := a.WorkerPools(ctx, admin.Page{})
+		_, _, subscriptions := a.Subscriptions(ctx, admin.Page{})
+		_, _, deliveries := a.Deliveries(ctx, "shop", "", admin.Page{})
 		_, ready := a.Ready(ctx)
-		for what, err := range map[string]error{"biz types": list, "tokens": tokens, "audit": lines, "settings": settings, "nodes": nodes, "pools": pools, "ready": ready} {
+		for what, err := range map[string]error{"biz types": list, "tokens": tokens, "audit": lines, "settings": settings, "nodes": nodes, "pools": pools, "subscriptions": subscriptions, "deliveries": deliveries, "ready": ready} {
 			if !errors.Is(err, client.ErrBadAnswer) {
 				t.Errorf("%+v: %s: got %v", node, what, err)
 			}

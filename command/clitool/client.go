@@ -99,6 +99,8 @@ func (e *Env) advice(err *client.Error) string {
 		return "seqd biz-types list shows what there is"
 	case client.ErrUnknownPool:
 		return "seqd worker-pools list shows what there is"
+	case client.ErrUnknownSubscription:
+		return "seqd subscriptions list shows what there is"
 	case client.ErrDisabled:
 		return "seqd biz-types enable lets it issue again"
 	case client.ErrPreconditionFailed:

@@ -54,6 +54,18 @@ func (e *Env) CompletePools(cmd *cobra.Command, _ []string, begin string) ([]str
 	})
 }
 
+// CompleteSubscriptions completes an operand by the names of subscriptions. It offers nothing if that
+// fails.
+func (e *Env) CompleteSubscriptions(cmd *cobra.Command, _ []string, begin string) ([]string, cobra.ShellCompDirective) {
+	return e.complete(cmd, begin, func(ctx context.Context, a *admin.Admin, page admin.Page) (names []string, err error) {
+		list, _, err := a.Subscriptions(ctx, page)
+		for _, s := range list {
+			names = append(names, s.Name)
+		}
+		return names, err
+	})
+}
+
 // complete returns the names of a list that begin with a text.
 func (e *Env) complete(cmd *cobra.Command, begin string, list func(context.Context, *admin.Admin, admin.Page) ([]string, error)) ([]string, cobra.ShellCompDirective) {
 	const only = cobra.ShellCompDirectiveNoFileComp

@@ -131,5 +131,5 @@ func parseAddr(source, text string) (string, error) {
 // route reports whether a path is one of seqd, and not a prefix that a proxy takes away.
 func route(path string) bool {
 	first, _, _ := strings.Cut(strings.Trim(path, "/"), "/")
-	return slices.Contains([]string{"seq", "biz-types", "tokens", "nodes", "workers", "worker-pools", "metrics", "healthz", "readyz", "docs", "openapi.json"}, first)
+	return slices.Contains([]string{"seq", "biz-types", "tokens", "nodes", "workers", "worker-pools", "subscriptions", "metrics", "healthz", "readyz", "docs", "openapi.json"}, first)
 }

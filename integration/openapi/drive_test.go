@@ -42,6 +42,7 @@ func TestEveryRoute(t *testing.T) {
 	c.tokens(n.URL)
 	c.workers(n.URL)
 	c.jobs(n.URL)
+	c.subscriptions(n.URL)
 	c.events(n.URL)
 	c.service(n.URL)
 	c.methods(n.URL)
@@ -332,7 +333,7 @@ func (c *checker) storeAway() {
 			c.on(away.URL, call{op: op, target: "/events?bizType=order", status: 503})
 		case path == "/healthz" || path == "/openapi.json" || path == "/docs" || path == "/metrics" || path == "/settings" || path == "/errors/{code}":
 			c.on(away.URL, call{op: op, target: target, status: 200})
-		case strings.HasPrefix(path, "/seq/") || path == "/readyz" || path == "/audit" || path == "/overview" || path == "/worker-pools" || path == "/jobs/{job}" || path == "/workers/{pool}/{lease}" || method == "GET" && strings.HasPrefix(path, "/biz-types/{name}/"):
+		case strings.HasPrefix(path, "/seq/") || path == "/readyz" || path == "/audit" || path == "/overview" || path == "/worker-pools" || path == "/subscriptions" || path == "/jobs/{job}" || path == "/workers/{pool}/{lease}" || method == "GET" && strings.HasPrefix(path, "/biz-types/{name}/"):
 			c.on(away.URL, call{op: op, target: target, status: 503})
 		}
 	}
@@ -376,7 +377,7 @@ func (c *checker) overloaded() {
 		}
 		asked := call{op: op, target: example.Replace(path), status: 503, code: code, wrong: true}
 		// whose bodies are looked at first
-		if method == http.MethodPut || method == http.MethodPatch || op == "POST /tokens" || op == "POST /jobs" || path == "/biz-types/{name}/voids" {
+		if method == http.MethodPut || method == http.MethodPatch || op == "POST /tokens" || op == "POST /jobs" || op == "POST /subscriptions/{name}/replay" || path == "/biz-types/{name}/voids" {
 			asked.headers, asked.body = []string{jsonBody}, "{}"
 		}
 		c.on(full.URL, asked)

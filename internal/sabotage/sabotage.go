@@ -94,11 +94,18 @@ const (
 	JobOrder Rule = "job-order"
 	// JobPinned is J3: a result is not shown in another way than when the job began.
 	JobPinned Rule = "job-pinned"
+	// DeliveryFirst is V2: an event has a document before the position of its stream is written.
+	DeliveryFirst Rule = "delivery-first"
+	// DeliveryKept is V2: the document of an event stays until the receiver has the event.
+	DeliveryKept Rule = "delivery-kept"
+	// OneSender is V3: a node sends for a subscription only while it owns the work.
+	OneSender Rule = "one-sender"
 )
 
 // Rules are all of them.
 var Rules = []Rule{RangeOnce, EpochHeld, GiveBackSwap, FailoverGap, LeaseBegin, LeaseFloor, LeaseSealed, RegistryNamed, AnswersHome, Rollback, SequenceOnce, Claim, TakeAfterCallers, TakeOnce, FenceCompared, Period, Recall, Doubt, Forward, LateWrite, Reopen, Follows, Counted, EmptyFirst,
-	TermStop, TermTaken, TermDead, TermSettled, TermFence, TermHere, TermConfirm, PermitsBounded, JobCounted, JobOrder, JobPinned}
+	TermStop, TermTaken, TermDead, TermSettled, TermFence, TermHere, TermConfirm, PermitsBounded, JobCounted, JobOrder, JobPinned,
+	DeliveryFirst, DeliveryKept, OneSender}
 
 // marks finds what takes a rule of a script out: a comment "without NAME: CODE".
 func marks() *regexp.Regexp { return regexp.MustCompile(`--\[\[without ([a-z-]+): (.*?)\]\]`) }

@@ -22,6 +22,8 @@ type Seams struct {
 	Listen func(ctx context.Context, addr string) (net.Listener, error)
 	// DialRedis connects to a Redis server.
 	DialRedis func(ctx context.Context, network, addr string) (net.Conn, error)
+	// DialReceiver connects to a receiver of events.
+	DialReceiver func(ctx context.Context, network, addr string) (net.Conn, error)
 	// Poll is whether nodes learn of changes by polling the store only, and not over Redis: go-redis
 	// holds a mutex of a subscription while it waits, which stops the time of a bubble.
 	Poll bool

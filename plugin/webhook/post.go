@@ -5,17 +5,12 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
-	"crypto/tls"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
-	"net"
 	"net/http"
-	"strconv"
 	"time"
 
+	"github.com/seqd/seqd/internal/outbound"
 	"github.com/seqd/seqd/internal/retry"
 	"github.com/seqd/seqd/internal/version"
 )
@@ -23,20 +18,11 @@ import (
 const (
 	firstPause   = 500 * time.Millisecond
 	longestPause = 30 * time.Second // between two attempts, whatever Retry-After says
-	// mostAnswer is how much of an answer is read, so that the connection can be reused. The
-	// content does not matter.
+	// mostAnswer is how much of an answer is read, so that the connection can be reused.
 	mostAnswer = 64 << 10
 	// signatureHeader has the HMAC-SHA256 of the body.
 	signatureHeader = "X-Seqd-Signature"
 )
-
-func newClient() *http.Client {
-	return &http.Client{Transport: &http.Transport{
-		Proxy: http.ProxyFromEnvironment, MaxIdleConns: 1, IdleConnTimeout: time.Minute, ForceAttemptHTTP2: true,
-		// Posts share a connection of HTTP/2, also after one was not answered.
-		HTTP2: &http.HTTP2Config{SendPingTimeout: 2 * time.Second, PingTimeout: 2 * time.Second},
-	}}
-}
 
 // post posts a batch, with its retries, and reports whether the receiver accepted it. If not, the
 // batch is counted as dropped.
@@ -81,7 +67,7 @@ func (w *Webhook) attempt(body []byte) error {
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.url.String(), bytes.NewReader(body))
 	if err != nil {
-		return retry.Permanent(quiet(err))
+		return retry.Permanent(outbound.Quiet(err))
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("User-Agent", version.UserAgent())
@@ -92,62 +78,26 @@ func (w *Webhook) attempt(body []byte) error {
 		password, _ := u.Password()
 		req.SetBasicAuth(u.Username(), password)
 	}
-	// Client.Do would follow redirects, and so send refusals, and secrets in the URL, to where
-	// nobody configured them to go. The transport does not.
-	resp, err := w.client.Transport.RoundTrip(req)
+	resp, err := outbound.Post(w.client.Transport, req, mostAnswer)
 	if err != nil {
-		return quiet(err)
+		return err
 	}
-	defer func() { _ = resp.Body.Close() }()
-	_, _ = io.CopyN(io.Discard, resp.Body, mostAnswer)
 	return w.judge(resp)
 }
 
 // judge interprets an answer. A redirect, and a request that the receiver rejects, would fail
 // again.
 func (w *Webhook) judge(resp *http.Response) error {
-	code := resp.StatusCode
-	if code >= 200 && code < 300 {
+	err := outbound.Accepted(resp)
+	switch code := resp.StatusCode; {
+	case err == nil:
 		return nil
-	}
-	err := fmt.Errorf("the answer is %d", code)
-	switch {
 	case code == http.StatusTooManyRequests, code == http.StatusServiceUnavailable:
-		return retry.After(retryAfter(resp.Header.Get("Retry-After"), w.now()), err)
+		return retry.After(outbound.RetryAfter(resp.Header.Get("Retry-After"), w.now(), longestPause), err)
 	case code >= 500, code == http.StatusRequestTimeout:
 		return err
 	}
 	return retry.Permanent(err)
-}
-
-// retryAfter parses seconds or a date. It returns 0 for anything else, and at most longestPause.
-func retryAfter(text string, now time.Time) time.Duration {
-	if seconds, err := strconv.ParseUint(text, 10, 63); err == nil {
-		return time.Duration(min(seconds, uint64(longestPause/time.Second))) * time.Second
-	}
-	if at, err := http.ParseTime(text); err == nil {
-		return min(max(at.Sub(now), 0), longestPause)
-	}
-	return 0
-}
-
-// errNoHTTP replaces an error of the HTTP client whose text may contain the URL.
-var errNoHTTP = errors.New("the answer is not HTTP")
-
-// quiet returns an error whose text cannot contain the URL.
-func quiet(err error) error {
-	for _, known := range []error{context.DeadlineExceeded, context.Canceled, io.EOF, io.ErrUnexpectedEOF} {
-		if errors.Is(err, known) {
-			return known
-		}
-	}
-	if e, ok := errors.AsType[*net.OpError](err); ok {
-		return e
-	}
-	if e, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		return e
-	}
-	return errNoHTTP
 }
 
 // sign returns the signature of a body: sha256= and the HMAC-SHA256 in hexadecimal digits.

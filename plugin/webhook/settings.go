@@ -1,12 +1,10 @@
 package webhook
 
 import (
-	"fmt"
-	"net/url"
 	"time"
 
 	"github.com/seqd/seqd"
-	"github.com/seqd/seqd/internal/literal"
+	"github.com/seqd/seqd/internal/outbound"
 )
 
 // Settings are the settings of one binding.
@@ -37,36 +35,11 @@ func (s *Settings) Validate() []seqd.Problem {
 	var problems seqd.Problems
 	check := problems.Check
 	check(s.URL != "", "url", "it must be set")
-	_, err := parseURL(s.URL)
+	_, err := outbound.ParseURL(s.URL)
 	check(s.URL == "" || err == nil, "url", "%v; it is not shown, as it may hold a secret", err)
 	check(s.Timeout >= 100*time.Millisecond && s.Timeout <= time.Minute, "timeout", "%s is outside 100ms to 1m", s.Timeout)
 	check(s.Queue >= 1 && s.Queue <= 100_000, "queue", "%d is outside 1 to 100000", s.Queue)
 	check(s.Batch >= 1 && s.Batch <= 10_000, "batch", "%d is outside 1 to 10000", s.Batch)
 	check(s.Retries >= 0 && s.Retries <= 10, "retries", "%d is outside 0 to 10", s.Retries)
 	return problems
-}
-
-// parseURL returns an error that does not show the URL.
-func parseURL(text string) (*url.URL, error) {
-	u, err := url.Parse(text)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("it is not a URL")
-	case u.Scheme != "http" && u.Scheme != "https":
-		return nil, fmt.Errorf("it does not begin with http:// or https://")
-	case u.Hostname() == "" || u.Opaque != "":
-		return nil, fmt.Errorf("it has no host")
-	case u.Fragment != "":
-		return nil, fmt.Errorf("it has a fragment, which is never sent")
-	}
-	// a request parses it again: zones of addresses are printed less strictly than they are parsed
-	if _, err := url.Parse(u.String()); err != nil {
-		return nil, fmt.Errorf("it is not a URL")
-	}
-	if port := u.Port(); port != "" {
-		if n, ok := literal.Port(port); !ok || n == 0 {
-			return nil, fmt.Errorf("its port is outside 1 to 65535")
-		}
-	}
-	return u, nil
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/outbound"
 	"github.com/seqd/seqd/plugin"
 )
 
@@ -92,12 +93,12 @@ var (
 // New returns a handler, or an error for an invalid URL. It connects to nothing before the first
 // refusal.
 func New(settings Settings, now func() time.Time, log *slog.Logger) (*Webhook, error) {
-	target, err := parseURL(settings.URL)
+	target, err := outbound.ParseURL(settings.URL)
 	if err != nil {
 		return nil, fmt.Errorf("url: %w", err)
 	}
 	w := &Webhook{
-		settings: settings, url: target, client: newClient(), now: now, log: log.With("handler", name, "host", target.Host),
+		settings: settings, url: target, client: &http.Client{Transport: outbound.NewTransport(1)}, now: now, log: log.With("handler", name, "host", target.Host),
 		queue: make(chan Refusal, settings.Queue), done: make(chan struct{}),
 	}
 	w.sending, w.cut = context.WithCancel(context.Background())

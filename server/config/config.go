@@ -53,6 +53,8 @@ type Config struct {
 	Jobs Jobs `config:"jobs"`
 	// Events is how long [events](EVENTS.md) are kept. All nodes that share a store need the same value.
 	Events Events `config:"events"`
+	// Subscriptions is how [subscriptions](SUBSCRIPTIONS.md) send events to receivers.
+	Subscriptions Subscriptions `config:"subscriptions"`
 	// Metrics is what /metrics shows.
 	Metrics Metrics `config:"metrics"`
 	// Tracing is where traces go.
@@ -298,6 +300,13 @@ type Jobs struct {
 	ResultTTL time.Duration `config:"resultTTL" range:"1m to 720h"`
 }
 
+// Subscriptions is how events are sent to receivers.
+type Subscriptions struct {
+	// KeepDead is how long an event is kept that was given up, because its receiver did not take it
+	// for three days.
+	KeepDead time.Duration `config:"keepDead" range:"1m to 720h"`
+}
+
 // Metrics is what /metrics shows.
 type Metrics struct {
 	// Enabled is true if [metrics](METRICS.md) are counted and shown at `/metrics`.
@@ -352,11 +361,12 @@ func Default() Config {
 
 		BizTypesFrom: FromStore, BizTypeVariables: "OBFUSCATE_",
 		LiveBizTypes: 100_000, BizTypeIdle: time.Hour,
-		Idempotency: Idempotency{TTL: 24 * time.Hour, MaxBytes: 2 << 30, MaxBytesPerCaller: 1 << 30},
-		Jobs:        Jobs{AtOnce: 2, Most: 1000, ResultTTL: 24 * time.Hour},
-		Events:      Events{Keep: 7 * 24 * time.Hour},
-		Metrics:     Metrics{Enabled: true, MaxBizTypes: 1000},
-		Tracing:     Tracing{SampleRatio: 0.01},
-		Compat:      Compat{CosID: CosIDOff, MaxBizTypes: 1000},
+		Idempotency:   Idempotency{TTL: 24 * time.Hour, MaxBytes: 2 << 30, MaxBytesPerCaller: 1 << 30},
+		Jobs:          Jobs{AtOnce: 2, Most: 1000, ResultTTL: 24 * time.Hour},
+		Subscriptions: Subscriptions{KeepDead: 7 * 24 * time.Hour},
+		Events:        Events{Keep: 7 * 24 * time.Hour},
+		Metrics:       Metrics{Enabled: true, MaxBizTypes: 1000},
+		Tracing:       Tracing{SampleRatio: 0.01},
+		Compat:        Compat{CosID: CosIDOff, MaxBizTypes: 1000},
 	}
 }

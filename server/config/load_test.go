@@ -150,6 +150,7 @@ var another = map[string]struct{ yaml, text string }{
 	"jobs.atOnce":                   {"7", "7"},
 	"events.keep":                   {"7h", "7h0m0s"},
 	"jobs.most":                     {"7", "7"},
+	"subscriptions.keepDead":        {"7m", "7m0s"},
 	"jobs.resultTTL":                {"7m", "7m0s"},
 	"log.level":                     {"warn", "warn"},
 	"log.format":                    {"text", "text"},

@@ -152,6 +152,7 @@ func (c *Config) validate(p *problems) {
 	p.check(c.Jobs.Most >= 1 && c.Jobs.Most <= 10_000, "jobs.most", "%d is outside 1 to 10000", c.Jobs.Most)
 	p.duration("jobs.resultTTL", c.Jobs.ResultTTL, time.Minute, 720*time.Hour)
 	p.duration("events.keep", c.Events.Keep, time.Hour, 8760*time.Hour)
+	p.duration("subscriptions.keepDead", c.Subscriptions.KeepDead, time.Minute, 720*time.Hour)
 	p.check(c.Metrics.MaxBizTypes >= 0 && c.Metrics.MaxBizTypes <= 10_000, "metrics.maxBizTypes", "%d is outside 0 to 10000", c.Metrics.MaxBizTypes)
 	names := make(map[string]int, len(c.BizTypes))
 	for i, b := range c.BizTypes {

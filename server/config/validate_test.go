@@ -49,6 +49,7 @@ func TestValuesOutOfRange(t *testing.T) {
 		"jobs.atOnce":                   {"-1", "101"},
 		"events.keep":                   {"59m", "8761h"},
 		"jobs.most":                     {"0", "10001"},
+		"subscriptions.keepDead":        {"59s", "721h"},
 		"jobs.resultTTL":                {"59s", "721h"},
 		"server.maxConnections":         {"-1", "10000001"},
 		"log.level":                     {"loud", "INFO", "Warn"},

@@ -25,6 +25,8 @@ type Running struct {
 	Jobs admin.Jobs
 	// Events are what happened to biz types.
 	Events admin.Events
+	// Subscriptions send events to receivers.
+	Subscriptions admin.Subscriptions
 	// Answers keeps the answers to requests with an Idempotency-Key. If it is nil, such requests are
 	// refused.
 	Answers Answers

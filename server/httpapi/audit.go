@@ -29,13 +29,13 @@ const (
 // requests get one if their caller has no right to make them.
 func audited(c *gin.Context) bool {
 	route := c.FullPath()
-	return administrative(c) && (c.Request.Method != http.MethodGet || !strings.HasPrefix(route, "/biz-types") && !strings.HasPrefix(route, poolsRoute))
+	return administrative(c) && (c.Request.Method != http.MethodGet || !strings.HasPrefix(route, "/biz-types") && !strings.HasPrefix(route, poolsRoute) && !ofSubscriptions(route))
 }
 
 // administrative reports whether a request is for one of the routes of administrators.
 func administrative(c *gin.Context) bool {
 	route := c.FullPath()
-	return strings.HasPrefix(route, "/tokens") || strings.HasPrefix(route, "/biz-types") || strings.HasPrefix(route, poolsRoute) || route == auditPath
+	return strings.HasPrefix(route, "/tokens") || strings.HasPrefix(route, "/biz-types") || strings.HasPrefix(route, poolsRoute) || ofSubscriptions(route) || route == auditPath
 }
 
 // setTarget says what is being changed, if the path does not. name must be valid, because it is

@@ -30,7 +30,7 @@ func mediaOf(c *gin.Context) []string {
 	switch method := c.Request.Method; {
 	case route == "" || strings.HasPrefix(route, "/seq/"):
 		return nil
-	case method == http.MethodPut, method == http.MethodPost && (route == "/tokens" || route == voidsRoute || route == workersRoute || route == jobsRoute || route == secretsRoute && hasBody(c)),
+	case method == http.MethodPut, method == http.MethodPost && (route == "/tokens" || route == voidsRoute || route == workersRoute || route == jobsRoute || route == replayRoute || route == secretsRoute && hasBody(c)),
 		method == http.MethodDelete && route == leaseRoute && hasBody(c):
 		return mediaJSON
 	case method == http.MethodPatch:

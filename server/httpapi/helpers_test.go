@@ -19,6 +19,7 @@ import (
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/issuer"
+	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/persist/storeclock"
 	"github.com/seqd/seqd/server/audit"
@@ -26,6 +27,7 @@ import (
 	"github.com/seqd/seqd/server/gate"
 	"github.com/seqd/seqd/server/httpapi"
 	"github.com/seqd/seqd/server/jobs"
+	"github.com/seqd/seqd/server/subscriptions"
 	"github.com/seqd/seqd/server/terms"
 	"github.com/seqd/seqd/server/workers"
 )
@@ -185,11 +187,21 @@ func ready(api *httpapi.API, issuer *issuer.Issuer, answers ...gate.Answers) {
 		Documents: docs, Terms: terms.New(terms.Options{Documents: docs, Now: time.Now, Log: slog.New(slog.DiscardHandler)}), Issuer: issuer,
 		Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler), Most: 100, ResultTTL: time.Hour,
 	})
+	r.Subscriptions = newSubscriptions(docs)
 	r.Events = newEvents(docs)
 	if len(answers) > 0 {
 		r.Answers = answers[0]
 	}
 	api.Gate().Ready(r)
+}
+
+// newSubscriptions returns subscriptions that nobody sends for.
+func newSubscriptions(docs persist.Documents) *subscriptions.Subscriptions {
+	log, clock := slog.New(slog.DiscardHandler), func() time.Time { return now }
+	t := terms.New(terms.Options{Documents: docs, Now: clock, Log: log})
+	return subscriptions.New(subscriptions.Options{
+		Documents: docs, Terms: t, Now: clock, Log: log, Streams: newEvents(docs),
+	})
 }
 
 // newWorkers returns pools of worker IDs in a store of their own, at a node with that clock.

@@ -174,6 +174,7 @@ func (a *API) adminRoutes() {
 	a.workerRoutes(admin)
 	a.jobRoutes(jobs{a.gate, a.middleware.limits.admission, a.issuing.proxies})
 	e.GET(eventsRoute, a.middleware.errors.handler(admin.handler(func(c *gin.Context, r *gate.Running) error { return listEvents(c, r.Events) })))
+	a.subscriptionRoutes(admin)
 	e.GET("/nodes", a.lent(admin.nodes(listNodes)))
 	e.GET("/overview", a.lent(overview{a.gate}.show))
 }

@@ -44,6 +44,8 @@ type Source struct {
 	Workers func(tell func(pool string, p Pool))
 	// Jobs returns what this node measures of jobs.
 	Jobs func() Jobs
+	// Deliveries are what this node measures of subscriptions.
+	Deliveries func() Deliveries
 	// LinesDropped and LinesSkipped count log lines, SpansDropped counts spans that were left out.
 	LinesDropped, LinesSkipped, SpansDropped func() int64
 }
@@ -56,6 +58,13 @@ type HTTP struct {
 	// totals.
 	Shed, Refused, Displaced, Silent int64
 	Issued, Replayed, Failed         int64
+}
+
+// Deliveries are what a node measures of subscriptions: totals by outcome, and how much those have now
+// for which it sends.
+type Deliveries struct {
+	Delivered, Failed, Dead, Gone int64
+	Subscriptions, Pending, Kept  int64
 }
 
 // Pool is what a node measures of a pool of worker IDs. Held and Free count only if Seen.

@@ -198,6 +198,14 @@ var (
 	jobNumbers  = counter("seqd_job_numbers_total", "Numbers that this node issued for jobs.")
 )
 
+// Subscriptions.
+var (
+	subscriptions     = gauge(most, "seqd_subscriptions", "Subscriptions that this node sends events for.")
+	deliveries        = counter("seqd_deliveries_total", "Attempts of this node to send an event to its receiver: delivered; failed; dead, the last one failed too; or gone, it answered 410.", "outcome")
+	deliveriesPending = gauge(most, "seqd_deliveries_pending", "Events of these subscriptions that their receivers do not have yet.")
+	deliveriesDead    = gauge(most, "seqd_deliveries_dead", "Events of these subscriptions that were given up and are kept.")
+)
+
 // Plugins and rejection handlers. A handler is in plugin, as webhook:1, and its biz_type is empty.
 var (
 	queueDepth   = gauge(most, "seqd_queue_depth", "Records that wait in a queue.", "biz_type", "plugin")

@@ -387,6 +387,7 @@ func driven(t *testing.T) *Metrics {
 		Leading:         func() bool { return true },
 		Workers:         func(tell func(string, Pool)) { tell("fleet", Pool{Seen: true}) },
 		Jobs:            func() Jobs { return Jobs{Running: 1} },
+		Deliveries:      func() Deliveries { return Deliveries{Pending: 1} },
 		Handlers: func(tell func(string, seqd.Measurement)) {
 			tell("webhook", seqd.Measurement{Gauge: seqd.GaugeQueued, Value: 7})
 		},

@@ -199,6 +199,12 @@ func (l *life) seams() seams.Seams {
 	if l.coordination != nil {
 		s.OpenCoordinator = l.coordinator
 	}
+	s.DialReceiver = func(ctx context.Context, _, addr string) (net.Conn, error) {
+		if l.over.Load() {
+			return nil, net.ErrClosed
+		}
+		return n.net.Dial(ctx, n.host, addr)
+	}
 	if !n.options.Bolt {
 		s.OpenStore = func(ctx context.Context, m driver.How) (persist.Store, error) {
 			return l.view.Open(ctx, storesim.Client{Now: n.clock, Timeout: l.patience, Unreached: m.Unreached, Admit: m.Admit})

@@ -15,6 +15,7 @@ const codes = {
   unknown_reservation: ["There is no such reservation", "24 hours after its end only the account knows its numbers."],
   unknown_pool: ["There is no pool of this name", "Check the name."],
   unknown_job: ["There is no such job", "It was removed, or its result has expired."],
+  unknown_subscription: ["There is no subscription of this name", "Check the name."],
   not_found: ["There is nothing at this address", "It may be deleted, or the node may have an older version."],
   method_not_allowed: ["The node does not support this", "It may have an older version."],
   conflict: ["This does not fit what is there already", "Nothing was changed."],

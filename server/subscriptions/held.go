@@ -1,0 +1,535 @@
+package subscriptions
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/outbound"
+	"github.com/seqd/seqd/internal/sabotage"
+	"github.com/seqd/seqd/internal/version"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/server/terms"
+)
+
+const (
+	// mostPending is how many events of a subscription are pending at most. Others wait in their
+	// streams.
+	mostPending = 1000
+	// mostUnanswered is how many attempts of a subscription wait for an answer at once.
+	mostUnanswered = 8
+	// answerPatience bounds an attempt, and mostAnswer is how much of an answer is read.
+	answerPatience = 15 * time.Second
+	mostAnswer     = 4 << 10
+	// page is how many events are read at once, and pages how often that is done in a round.
+	page, pages = 256, 4
+	// listPause is how often the deliveries are listed anew: a node that had lost the work may have
+	// made some.
+	listPause = time.Minute
+)
+
+// held is a subscription that this node sends for.
+type held struct {
+	*Subscriptions
+	name   string
+	sends  context.Context // attempts end with it
+	stop   context.CancelFunc
+	unhook func() bool
+
+	// Only one goroutine at a time uses these: see Subscriptions.round.
+	work   *terms.Work // nil if it must be taken again
+	state  state
+	listed time.Time // when the deliveries were listed, by the clock of the node
+
+	mu    sync.Mutex // guards what follows
+	queue queue
+}
+
+// end ends all attempts.
+func (h *held) end() {
+	h.unhook()
+	h.stop()
+}
+
+// step does what there is to do now. leave is true if another node should send. step returns false if
+// this node does not send for the subscription any more.
+func (h *held) step(all context.Context, lasts map[string]int64, leave bool) (goOn bool) {
+	ctx, cancel := context.WithTimeout(all, storePatience)
+	defer cancel()
+	h.mu.Lock()
+	h.queue.leaving = leave
+	left := leave && h.queue.sending == 0
+	h.mu.Unlock()
+	err := h.do(ctx, lasts, left)
+	switch {
+	case errors.Is(err, errReleased), errors.Is(err, terms.ErrTaken), errors.Is(err, terms.ErrNoSession):
+		return false
+	case err != nil:
+		h.work = nil // it may have been written or not
+		if all.Err() == nil {
+			h.opts.Log.Debug("a subscription cannot go on now; it is tried again", "subscription", h.name, "error", err)
+		}
+	}
+	return true
+}
+
+// errReleased is returned if the work was released or removed.
+var errReleased = errors.New("the work was released")
+
+func (h *held) do(ctx context.Context, lasts map[string]int64, left bool) error {
+	if h.work == nil {
+		if err := h.take(ctx); err != nil {
+			return err
+		}
+	}
+	d, err := h.definition(ctx, h.name)
+	if err != nil {
+		return err
+	}
+	if d == nil {
+		return h.remove(ctx)
+	}
+	if left {
+		return h.release(ctx)
+	}
+	if err := h.follow(ctx, d); err != nil {
+		return err
+	}
+	if time.Since(h.listed) > listPause {
+		if err := h.list(ctx, d); err != nil {
+			return err
+		}
+	}
+	if err := h.expire(ctx); err != nil {
+		return err
+	}
+	if d.Enabled {
+		if err := h.fill(ctx, d, lasts); err != nil {
+			return err
+		}
+		h.start()
+	}
+	return nil
+}
+
+// definition returns a definition, nil if there is none. The store is asked if this node knows none:
+// it may be new.
+func (s *Subscriptions) definition(ctx context.Context, name string) (*definition, error) {
+	s.mu.Lock()
+	d := s.definitions[name]
+	s.mu.Unlock()
+	if d != nil {
+		return d, nil
+	}
+	d, err := s.find(ctx, name)
+	if seqd.CodeOf(err) == seqd.CodeUnknownSubscription {
+		return nil, nil
+	}
+	if err == nil {
+		s.settle(name, d)
+	}
+	return d, err
+}
+
+// release lets another node send. All that this node sends is answered: otherwise the other one would
+// send it again.
+func (h *held) release(ctx context.Context) error {
+	if err := h.work.Release(ctx, h.work.State, 0); err != nil {
+		return err
+	}
+	return errReleased
+}
+
+// remove removes all that the store has of a subscription that was deleted.
+func (h *held) remove(ctx context.Context) error {
+	h.stop()
+	if err := h.removeAll(ctx, h.name, nil, h.opts.Now().Add(time.Hour)); err != nil {
+		return err
+	}
+	doc, err := h.opts.Documents.Read(ctx, workKind, h.name)
+	if err == nil {
+		if _, owner, _ := workIn(doc); owner == h.work.Owner {
+			err = h.opts.Documents.Delete(ctx, workKind, h.name, doc.Revision)
+		}
+	}
+	if err != nil && !errors.Is(err, persist.ErrNotFound) {
+		return err
+	}
+	return errReleased
+}
+
+// follow brings the state to what the definition says.
+func (h *held) follow(ctx context.Context, d *definition) error {
+	next := h.state.of(d)
+	if h.state.Made != d.Made { // deliveries of an earlier one have other positions
+		if err := h.removeAll(ctx, h.name, d, h.opts.Now().Add(time.Hour)); err != nil {
+			return err
+		}
+		h.mu.Lock()
+		h.queue.list = nil
+		h.mu.Unlock()
+		h.listed = time.Time{}
+	}
+	for _, o := range d.Orders {
+		if o.Number <= next.Done {
+			continue
+		}
+		if err := h.revive(ctx, d, o); err != nil {
+			return err
+		}
+		next.order(o)
+		h.listed = time.Time{}
+	}
+	if h.state.Made == next.Made && maps.Equal(h.state.At, next.At) && h.state.Done == next.Done {
+		return nil
+	}
+	return h.write(ctx, next)
+}
+
+// write writes the state.
+func (h *held) write(ctx context.Context, next state) error {
+	err := h.work.Write(ctx, json.RawMessage(text(next)), 0)
+	if err == nil {
+		h.state = next
+	}
+	return err
+}
+
+// revive makes deliveries due at once: those that are dead, or all from a position on. It can be
+// repeated.
+func (h *held) revive(ctx context.Context, d *definition, o order) error {
+	from := h.name + "/" + keyIn(o.BizType, o.From)
+	for doc, err := range persist.DocumentsUnder(ctx, h.opts.Documents, persist.DeliveryKind, h.name+"/") {
+		if err != nil {
+			return err
+		}
+		v, err := deliveryIn(doc)
+		if err != nil || o.BizType == "" && !v.Dead || o.BizType != "" && (v.Event.BizType != o.BizType || doc.Key < from) {
+			continue
+		}
+		v.revive()
+		if err := h.update(ctx, doc, &v, h.opts.Now().UnixMilli()); err != nil && !errors.Is(err, persist.ErrConflict) && !errors.Is(err, persist.ErrNotFound) {
+			return err // after those two an attempt was just answered
+		}
+	}
+	return nil
+}
+
+// update writes a delivery, and notes when it is due.
+func (h *held) update(ctx context.Context, doc persist.Document, v *delivery, due int64) error {
+	doc.Revision, doc.Body, doc.Expires, doc.Timestamp = doc.Revision+1, text(v), due, h.opts.Now().UnixMilli()
+	if err := h.opts.Documents.Update(ctx, doc); err != nil {
+		return err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if i, known := h.queue.find(doc.Key); known {
+		h.queue.list[i].due, h.queue.list[i].dead = due, v.Dead
+	}
+	return nil
+}
+
+// list learns of all deliveries.
+func (h *held) list(ctx context.Context, d *definition) error {
+	at := time.Now()
+	for doc, err := range persist.DocumentsUnder(ctx, h.opts.Documents, persist.DeliveryKind, h.name+"/") {
+		if err != nil {
+			return err
+		}
+		if v, err := deliveryIn(doc); err == nil && v.Made == d.Made {
+			h.mu.Lock()
+			h.queue.add(newWaiting(doc.Key, &v, doc.Expires))
+			h.mu.Unlock()
+		}
+	}
+	h.listed = at
+	return nil
+}
+
+// expire removes dead deliveries whose time is over.
+func (h *held) expire(ctx context.Context) error {
+	h.mu.Lock()
+	expired := h.queue.expired(h.opts.Now().UnixMilli())
+	h.mu.Unlock()
+	for _, w := range expired {
+		doc, err := h.opts.Documents.Read(ctx, persist.DeliveryKind, w.key)
+		if err == nil {
+			if v, err := deliveryIn(doc); err != nil || !v.Dead {
+				continue // somebody has revived it; it is listed again
+			}
+			err = h.opts.Documents.Delete(ctx, doc.Kind, doc.Key, doc.Revision)
+		}
+		if err != nil && !errors.Is(err, persist.ErrNotFound) {
+			return err
+		}
+		h.forget(w)
+	}
+	return nil
+}
+
+// fill takes the next events of all streams, as long as there is room.
+func (h *held) fill(ctx context.Context, d *definition, lasts map[string]int64) error {
+	for _, bizType := range d.BizTypes {
+		last, known := lasts[bizType]
+		for range pages {
+			h.mu.Lock()
+			limit := min(page, mostPending-h.queue.pending())
+			h.mu.Unlock()
+			at := h.state.At[bizType]
+			if !known || at >= last || limit <= 0 {
+				break
+			}
+			if err := h.takeEvents(ctx, d, bizType, at, limit); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// takeEvents is V2, kept: it makes documents of the next events of a stream, and then writes the
+// position up to which it has done so. If the node is killed in between, the next one makes them
+// again, which changes nothing.
+func (h *held) takeEvents(ctx context.Context, d *definition, bizType string, at int64, limit int) error {
+	list, missed, err := h.read(ctx, bizType, at, limit)
+	if err != nil {
+		return err
+	}
+	if missed > 0 && at >= 0 {
+		h.opts.Log.Warn("events were removed from their stream before a subscription could send them", "subscription", h.name, "bizType", bizType, "events", missed)
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	now := h.opts.Now()
+	next := h.state
+	next.At = maps.Clone(next.At)
+	next.At[bizType] = list[len(list)-1].Position
+	if at >= 0 {
+		next.Missed += missed
+	}
+	var docs []persist.Document
+	var queued []*waiting
+	for _, e := range list {
+		if d.sends(&e) {
+			doc := documentOf(d, e, now)
+			docs, queued = append(docs, doc), append(queued, newWaiting(doc.Key, &delivery{Event: e}, now.UnixMilli()))
+		}
+	}
+	steps := []func() error{
+		func() error { return h.opts.Documents.Keep(ctx, docs) },
+		func() error { return h.write(ctx, next) },
+	}
+	if sabotage.Off(sabotage.DeliveryFirst) {
+		slices.Reverse(steps)
+	}
+	for _, step := range steps {
+		if err == nil {
+			err = step()
+		}
+	}
+	if err != nil {
+		h.listed = time.Time{} // they may be there or not
+		return err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, w := range queued {
+		if _, known := h.queue.find(w.key); !known { // one that is known has waited for longer
+			h.queue.add(w)
+		}
+	}
+	return nil
+}
+
+// start begins as many attempts as may be made now.
+func (h *held) start() {
+	for {
+		w := h.next()
+		if w == nil {
+			return
+		}
+		h.sending.Go(func() {
+			for ; w != nil; w = h.next() {
+				h.attempt(w)
+				<-h.slots
+				h.mu.Lock()
+				h.queue.sent(w)
+				h.mu.Unlock()
+			}
+		})
+	}
+}
+
+// next returns a delivery to send, with a slot for the attempt; nil if there is none.
+func (h *held) next() *waiting {
+	if h.sends.Err() != nil {
+		return nil
+	}
+	select {
+	case h.slots <- struct{}{}:
+	default:
+		return nil
+	}
+	h.mu.Lock()
+	w := h.queue.next(h.opts.Now().UnixMilli(), mostUnanswered)
+	h.mu.Unlock()
+	if w == nil {
+		<-h.slots
+	}
+	return w
+}
+
+// attempt is V2, kept: it sends an event, and removes its document only if the receiver has it.
+func (h *held) attempt(w *waiting) {
+	ctx, cancel := context.WithTimeout(h.sends, storePatience)
+	defer cancel()
+	doc, v, err := h.delivery(ctx, w)
+	if err != nil {
+		h.later(w)
+		return
+	}
+	d, err := h.definition(ctx, h.name)
+	switch {
+	case doc.Revision == 0: // somebody has removed it
+		h.forget(w)
+		return
+	case w.delivered:
+		h.delivered(ctx, w, doc)
+		return
+	case v.Dead || doc.Expires > h.opts.Now().UnixMilli(): // another node has sent it meanwhile
+		h.due(w, doc.Expires, v.Dead)
+		return
+	case err != nil || d == nil || !d.Enabled || d.Made != v.Made:
+		h.later(w)
+		return
+	}
+	if sabotage.Off(sabotage.DeliveryKept) {
+		_ = h.opts.Documents.Delete(ctx, doc.Kind, doc.Key, doc.Revision)
+	}
+	a := h.post(d, &v)
+	if h.sends.Err() != nil && a.err != nil {
+		return // this node has cut it off, and another one sends it
+	}
+	// The receiver may have it, so the store learns that also if this node may not send any more.
+	ctx, cancel = context.WithTimeout(context.WithoutCancel(h.sends), storePatience)
+	defer cancel()
+	h.answered(ctx, w, doc, &v, a)
+	if a.gone {
+		h.disable(ctx, d)
+	}
+}
+
+// delivery reads what is to be sent. It returns a document of revision 0 if there is none.
+func (h *held) delivery(ctx context.Context, w *waiting) (doc persist.Document, v delivery, err error) {
+	doc, err = h.opts.Documents.Read(ctx, persist.DeliveryKind, w.key)
+	if errors.Is(err, persist.ErrNotFound) {
+		return persist.Document{}, v, nil
+	}
+	if err == nil {
+		v, err = deliveryIn(doc)
+	}
+	return doc, v, err
+}
+
+// due notes when a delivery is due.
+func (h *held) due(w *waiting, at int64, dead bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	w.due, w.dead = at, dead
+}
+
+// forget notes that a delivery was removed.
+func (h *held) forget(w *waiting) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.queue.remove(w.key)
+}
+
+// later lets a delivery wait for a moment.
+func (h *held) later(w *waiting) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	w.due = h.opts.Now().Add(pauses[0]).UnixMilli()
+}
+
+// answered writes what came of an attempt.
+func (h *held) answered(ctx context.Context, w *waiting, doc persist.Document, v *delivery, a answer) {
+	h.mu.Lock()
+	h.queue.failing = a.err != nil
+	w.delivered = a.err == nil
+	h.mu.Unlock()
+	if a.err == nil {
+		h.counts.delivered.Add(1)
+		h.delivered(ctx, w, doc)
+		return
+	}
+	h.counts.failed.Add(1)
+	due := v.failed(a, h.opts.Now(), rand.Float64(), h.opts.KeepDead)
+	if v.Dead {
+		h.counts.dead.Add(1)
+		h.opts.Log.Warn("an event was given up", "subscription", h.name, "event", v.Event.ID, "attempts", v.Attempts, "error", v.Error)
+	}
+	if err := h.update(ctx, doc, v, due); err != nil { // it is read again before it is sent again
+		h.later(w)
+	}
+}
+
+// delivered removes the document of an event that the receiver has. If that fails, it is tried again,
+// and the event is not sent again by this node.
+func (h *held) delivered(ctx context.Context, w *waiting, doc persist.Document) {
+	err := h.opts.Documents.Delete(ctx, doc.Kind, doc.Key, doc.Revision)
+	if err != nil && !errors.Is(err, persist.ErrNotFound) {
+		h.later(w)
+		return
+	}
+	h.forget(w)
+}
+
+// post posts an event. The error never has the URL in it.
+func (h *held) post(d *definition, v *delivery) (a answer) {
+	ctx, cancel := context.WithTimeout(h.sends, answerPatience)
+	defer cancel()
+	body, now, id := v.payload(), h.opts.Now(), idOf(h.name, v.Event.ID)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, d.URL, bytes.NewReader(body))
+	if err != nil {
+		return answer{err: outbound.Quiet(err)}
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("User-Agent", version.UserAgent())
+	req.Header.Set("webhook-id", id)
+	req.Header.Set("webhook-timestamp", strconv.FormatInt(now.Unix(), 10))
+	req.Header.Set("webhook-signature", d.sign(id, now, body))
+	resp, err := outbound.Post(h.opts.Transport, req, mostAnswer)
+	if err != nil {
+		return answer{err: err}
+	}
+	return answer{
+		err: outbound.Accepted(resp), gone: isGone(resp.StatusCode),
+		wait: outbound.RetryAfter(resp.Header.Get("Retry-After"), now, longestPause),
+	}
+}
+
+// disable disables the subscription of a receiver that is gone.
+func (h *held) disable(ctx context.Context, was *definition) {
+	h.counts.gone.Add(1)
+	_, err := h.change(ctx, h.name, func(d *definition) error {
+		if d.Made != was.Made || d.URL != was.URL || !d.Enabled {
+			return errReleased // somebody has changed it
+		}
+		d.Enabled, d.Reason = false, whyGone
+		return nil
+	})
+	if err == nil {
+		h.opts.Log.Warn("a subscription was disabled: the receiver answered 410 Gone", "subscription", h.name)
+	}
+}
