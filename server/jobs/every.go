@@ -72,26 +72,30 @@ func (j *job) time(n int64) (ms int64, err error) {
 	return time.Date(year, month, day, t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), zone).UnixMilli(), nil
 }
 
-// makes returns the job that a schedule makes now, and its ID.
+// makes returns the job that a schedule makes now, and its ID. It is Named: whoever makes it again, late,
+// finds what is left of it.
 func (j *job) makes(id string, now time.Time) (string, *job) {
 	made := &job{
-		Name: j.Name, BizType: j.BizType, Key: j.Key, Count: j.Count, Format: j.Format, Owner: j.Owner, Nonce: random(6),
+		Name: j.Name, BizType: j.BizType, Key: j.Key, Count: j.Count, Format: j.Format, Owner: j.Owner, Nonce: random(6), Named: true,
 		Schedule: id, At: j.At, Created: now.UnixMilli(), State: queued, Chunk: mostChunk,
 	}
 	return hashOf(id, j.Nonce, j.Times), made
 }
 
 // repeat makes the job of a schedule that is due, and then says when the next one is. If the node is
-// killed in between, or another one does the same, there is the same job.
-func (s *Jobs) repeat(ctx context.Context, doc persist.Document, j *job) error {
-	if err := s.room(ctx); err != nil {
-		return err
-	}
+// killed in between, or another one does the same, there is the same job. Without room the job waits,
+// unless it is there.
+func (s *Jobs) repeat(ctx context.Context, doc persist.Document, j *job, room bool) error {
 	now := s.opts.Now()
 	id, made := j.makes(doc.Key, now)
 	one, err := documentOf(id, made, s.opts.ResultTTL)
-	if err == nil {
+	if err != nil {
+		return err
+	}
+	if room {
 		err = s.opts.Documents.Create(ctx, one)
+	} else if _, err = s.opts.Documents.Read(ctx, kind, id); errors.Is(err, persist.ErrNotFound) {
+		return nil
 	}
 	if err != nil && !errors.Is(err, persist.ErrExists) {
 		return err

@@ -8,7 +8,9 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/must"
+	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/server/admin"
+	"github.com/seqd/seqd/server/terms"
 )
 
 // Jobs of a schedule are due once on each of its days, also where clocks change.
@@ -73,6 +75,57 @@ func TestSchedule(t *testing.T) {
 		last := c.node("last")
 		time.Sleep(time.Minute)
 		must.Equal(t, c.count(last), 0, "jobs after the end of the schedule")
+	})
+}
+
+// Schedules that wait for room hide no job that is due, and none whose result makes room once it
+// expires.
+func TestSchedulesWaitForRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, false)
+		c.first.kill()
+		c.most = mostDue + 12
+		n := c.node("n")
+		for range mostDue + 10 {
+			must.Do(t, errOf(n.Create(t.Context(), admin.NewJob{BizType: "coupon", Count: 1, Every: "month", At: time.Now().Add(time.Minute)})))
+		}
+		ended, _, err := n.Create(t.Context(), admin.NewJob{BizType: "coupon", Count: 1})
+		must.Do(t, err)
+		c.await(n, ended.ID, done)
+		late, _, err := n.Create(t.Context(), admin.NewJob{BizType: "coupon", Count: 1, At: time.Now().Add(2 * time.Minute)})
+		must.Do(t, err)
+		time.Sleep(3 * time.Minute)
+		c.await(n, late.ID, done)
+		time.Sleep(mostDue * time.Hour)
+		synctest.Wait()
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		must.Equal(t, len(c.began) > mostDue, true, "jobs of schedules, of which there is room for two at a time")
+	})
+}
+
+// A node is killed before it has noted that it made the last job for which there was room. That job
+// is removed after its end, and is not made again.
+func TestJobOfAScheduleIsRemoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, false)
+		c.first.kill()
+		c.most = 2
+		n := c.node("n")
+		time.Sleep(2 * terms.Life)
+		made, _, err := n.Create(t.Context(), admin.NewJob{BizType: "coupon", Count: 1, Every: "month", At: time.Now().Add(time.Minute)})
+		must.Do(t, err)
+		schedule, _, _, err := n.read(t.Context(), made.ID)
+		must.Do(t, err)
+		id, one := schedule.makes(made.ID, time.Now())
+		must.Do(t, c.store.Documents().Create(t.Context(), must.Get(documentOf(id, one, time.Hour))(t)))
+		c.await(n, id, done)
+		time.Sleep(2 * time.Minute)
+		must.Do(t, n.Remove(t.Context(), id, func(admin.Job) error { return nil }))
+		must.Is(t, c.store.Documents().Create(t.Context(), must.Get(documentOf(id, one, time.Hour))(t)), persist.ErrExists)
+		time.Sleep(time.Hour)
+		must.Code(t, must.Err(n.Get(t.Context(), id)), seqd.CodeUnknownJob)
+		must.Equal(t, c.count(n), 1, "the schedule")
 	})
 }
 

@@ -42,7 +42,7 @@ type job struct {
 	// Owner is the owner of who made the job; see [seqd.Caller].
 	Owner string `json:"owner,omitempty"`
 	// Nonce differs if a job that was removed is made again under its ID, as one that is Named is by a
-	// repeated request: see [job.once] and [job.under].
+	// repeated request or its schedule: see [job.once] and [job.under].
 	Nonce string `json:"nonce,omitempty"`
 	Named bool   `json:"named,omitempty"`
 	// Every is day, week or month for a schedule, whose first job was due at First, by the clock of

@@ -232,17 +232,20 @@ func (s *Jobs) again(ctx context.Context, id, request string) (made admin.Job, r
 
 // room returns an error if there are as many jobs as possible.
 func (s *Jobs) room(ctx context.Context) error {
-	docs, err := s.opts.Documents.List(ctx, kind, "", s.opts.Most)
-	if err != nil {
+	left, err := s.left(ctx)
+	if err != nil || left > 0 {
 		return failure(err)
-	}
-	if len(docs) < s.opts.Most {
-		return nil
 	}
 	return &seqd.Error{
 		Code: seqd.CodeTooManyJobs, RetryAfter: time.Minute,
-		Detail: fmt.Sprintf("there are %d jobs, which is the most: remove those whose results are not needed any more", len(docs)),
+		Detail: fmt.Sprintf("there are %d jobs, which is the most: remove those whose results are not needed any more", s.opts.Most),
 	}
+}
+
+// left returns how many more jobs there may be.
+func (s *Jobs) left(ctx context.Context) (int, error) {
+	docs, err := s.opts.Documents.List(ctx, kind, "", s.opts.Most)
+	return s.opts.Most - len(docs), err
 }
 
 // read returns a job and its owner.

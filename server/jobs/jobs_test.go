@@ -101,6 +101,7 @@ type cluster struct {
 	first *node
 	// of the next node
 	atOnce    int
+	most      int
 	resultTTL time.Duration
 	past      func(context.Context) (int64, bool, error)
 }
@@ -153,7 +154,7 @@ func (w way) Delete(ctx context.Context, kind, key string, revision int64) error
 }
 
 func newCluster(t *testing.T, ledger bool) *cluster {
-	c := &cluster{T: t, store: memory.New(time.Now), counter: &counter{next: 1, ledger: ledger, display: "d", given: map[string]seqd.Run{}, most: 1000}, atOnce: 2, resultTTL: time.Hour}
+	c := &cluster{T: t, store: memory.New(time.Now), counter: &counter{next: 1, ledger: ledger, display: "d", given: map[string]seqd.Run{}, most: 1000}, atOnce: 2, most: 10, resultTTL: time.Hour}
 	c.first = c.node("first")
 	time.Sleep(2 * terms.Life) // until it may take anything
 	return c
@@ -166,7 +167,7 @@ func (c *cluster) node(name string) *node {
 	t := terms.New(terms.Options{Documents: docs, Shared: true, Node: name, Now: time.Now, Log: log})
 	n.Jobs = New(Options{
 		Documents: docs, Terms: t, Issuer: c.counter, Now: time.Now, Draining: n.draining.Load, Log: log,
-		AtOnce: c.atOnce, Most: 10, ResultTTL: c.resultTTL, Past: c.past,
+		AtOnce: c.atOnce, Most: c.most, ResultTTL: c.resultTTL, Past: c.past,
 	})
 	ctx, cancel := context.WithCancel(c.Context())
 	n.kill = func() { n.cut.Store(true); cancel() }

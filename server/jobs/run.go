@@ -64,14 +64,22 @@ func (s *Jobs) round(all context.Context) error {
 	if err != nil {
 		return err
 	}
-	past := now
+	past, left, stay := now, 0, false // stay: some documents will still be due
 	if s.opts.Past != nil && slices.ContainsFunc(docs, isOver) {
 		before, ok, err := s.opts.Past(ctx)
 		if past = before; !ok || err != nil {
-			past = 0
-			if docs, err = s.opts.Documents.Due(ctx, kind, now+1, mostDue+s.opts.Most); err != nil { // what stays hides no job
-				return err
-			}
+			past, stay = 0, true
+		}
+	}
+	if slices.ContainsFunc(docs, isSchedule) {
+		if left, err = s.left(ctx); err != nil {
+			return err
+		}
+		stay = stay || left <= 0
+	}
+	if stay {
+		if docs, err = s.opts.Documents.Due(ctx, kind, now+1, mostDue+s.opts.Most); err != nil { // what stays hides no job
+			return err
 		}
 	}
 	if sabotage.Off(sabotage.JobOrder) {
@@ -96,7 +104,8 @@ func (s *Jobs) round(all context.Context) error {
 			}
 		case s.opts.Draining():
 		case j.Every != "":
-			err = errors.Join(err, s.repeat(ctx, doc, j))
+			err = errors.Join(err, s.repeat(ctx, doc, j, left > 0))
+			left--
 		case free || j.Cancel:
 			more, failed := s.begin(ctx, all, doc.Key, owner, j.Cancel)
 			free = free && more
@@ -111,6 +120,11 @@ func (s *Jobs) round(all context.Context) error {
 func isOver(doc persist.Document) bool {
 	j, _, err := jobIn(doc)
 	return errors.Is(err, errRemoved) || err == nil && j.ended()
+}
+
+func isSchedule(doc persist.Document) bool {
+	j, _, err := jobIn(doc)
+	return err == nil && j.Every != "" && !j.ended()
 }
 
 // begin begins a job if nobody runs it, which ends with all. more is false if no further job may
