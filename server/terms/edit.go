@@ -10,12 +10,13 @@ import (
 
 // Edit changes the state of a work for its owner, who must look at it: the owner stays, and finds at
 // its next write that it has to take the work again. So what Edit writes may not depend on what the
-// owner has done since. It returns [persist.ErrNotFound] if there is no such work.
+// owner has done since. A node without a session may call it. It returns [persist.ErrNotFound] if
+// there is no such work.
 func (t *Terms) Edit(ctx context.Context, kind, key string, edit func(state json.RawMessage) (next json.RawMessage, expires int64, err error)) error {
 	for {
-		s, ok := t.own() // before the work is read: see K4
-		if !ok {
-			return ErrNoSession
+		fence, err := t.fence(ctx) // before the work is read: see K4
+		if err != nil {
+			return err
 		}
 		w, err := t.read(ctx, t.works, kind, key)
 		if err != nil {
@@ -28,7 +29,7 @@ func (t *Terms) Edit(ctx context.Context, kind, key string, edit func(state json
 		if err != nil {
 			return err
 		}
-		if err = w.put(ctx, s, w.Owner, state, expires); !persist.Overtaken(err) {
+		if err = w.put(ctx, fence, w.Owner, state, expires); !persist.Overtaken(err) {
 			return err
 		}
 	}

@@ -2,6 +2,7 @@ package terms
 
 import (
 	"context"
+	"encoding/json"
 	"testing"
 	"time"
 
@@ -153,18 +154,23 @@ func TestCoordinatorIsAway(t *testing.T) {
 	})
 }
 
-// A node has no session while others use another coordinator.
+// A node has no session while others use another coordinator. It edits works nevertheless: that
+// depends on the store only.
 func TestElsewhere(t *testing.T) {
 	apart(t, 1, func(t *testing.T, c *cluster, n []*node) {
 		_, working, _ := n[0].Session()
+		must.Do(t, c.take(n[0], "edited", nil).Write(t.Context(), json.RawMessage("1"), 0))
+		two := func(json.RawMessage) (json.RawMessage, int64, error) { return json.RawMessage("2"), 0, nil }
 		n[0].elsewhere.Store(new(error(persist.ErrConflict)))
 		c.sleep(2 * time.Second)
 		_, _, ok := n[0].Session()
 		must.Equal(t, ok || working.Err() == nil, false, "it may work")
 		_, trouble := n[0].Coordinator()
 		must.Is(t, trouble, persist.ErrConflict)
+		must.Do(t, n[0].Edit(t.Context(), "work", "edited", two))
 		n[0].elsewhere.Store(nil)
 		c.sleep(9 * time.Second)
 		c.take(n[0], "w", nil)
+		must.Equal(t, string(c.take(n[0], "edited", nil).State), "2")
 	})
 }

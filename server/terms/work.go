@@ -82,7 +82,7 @@ func (w *Work) take(ctx context.Context) error {
 	if !ok || !t.settled() {
 		return ErrTaken
 	}
-	err = w.put(ctx, s, next, w.State, w.doc.Expires)
+	err = w.put(ctx, s.fence, next, w.State, w.doc.Expires)
 	if persist.Overtaken(err) {
 		return ErrTaken
 	}
@@ -140,18 +140,18 @@ func (w *Work) write(ctx context.Context, next Owner, state json.RawMessage, exp
 	case !ok:
 		return ErrNoSession
 	}
-	err := w.put(ctx, s, next, state, expires)
+	err := w.put(ctx, s.fence, next, state, expires)
 	if persist.Overtaken(err) || errors.Is(err, persist.ErrNotFound) || errors.Is(err, persist.ErrFailedOver) {
 		return ErrLost
 	}
 	return err
 }
 
-// put writes the next revision of the work's document.
-func (w *Work) put(ctx context.Context, s session, owner Owner, state json.RawMessage, expires int64) error {
+// put writes the next revision of the work's document, under a fence of the store.
+func (w *Work) put(ctx context.Context, fence string, owner Owner, state json.RawMessage, expires int64) error {
 	next := w.doc
 	next.Expires = expires
-	next, err := w.terms.putBody(ctx, w.in, next, body{owner, state}, s.fence)
+	next, err := w.terms.putBody(ctx, w.in, next, body{owner, state}, fence)
 	if err == nil {
 		w.doc, w.Owner, w.State = next, owner, state
 	}
