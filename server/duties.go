@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/coordination"
@@ -82,12 +83,19 @@ func (b *back) coordinated() (id string, used bool, trouble string) {
 // or is another one than that of other nodes.
 func (b *back) uncoordinated() *seqd.Error {
 	_, err := b.terms.Coordinator()
+	return withoutSession(err)
+}
+
+// withoutSession returns what operators see of an error of a beat, nil if the coordinator can be used.
+func withoutSession(err error) *seqd.Error {
 	var why *seqd.Error
 	switch {
 	case errors.As(err, &why):
 		return why
 	case errors.Is(err, coordination.ErrUnavailable):
 		return &seqd.Error{Code: seqd.CodeNoCoordinator, Detail: "the coordinator does not answer: this node issues, and does no jobs; its log says why"}
+	case errors.Is(err, persist.ErrInvalid), errors.Is(err, persist.ErrNewer):
+		return &seqd.Error{Code: seqd.CodeNoCoordinator, Detail: fmt.Sprintf("this node issues, and does no jobs: %v", err)}
 	}
 	return nil
 }
