@@ -118,10 +118,11 @@ func (d *Documents) Delete(ctx context.Context, kind, key string, revision int64
 	path := d.path(kind, key)
 	body := fmt.Appendf(nil, `[{"KV":{"Verb":"check-index","Key":%q,"Index":%d}},{"KV":{"Verb":"delete","Key":%q}}]`, path, index, path) // it is ASCII
 	answer, err := d.ask(ctx, http.MethodPut, "/v1/txn", nil, body)
-	if err == nil && answer.status != http.StatusOK && answer.status != http.StatusConflict {
-		err = answer.refusal()
+	deleted := answer.status == http.StatusOK && bytes.Contains(answer.body, []byte(`"Results"`))
+	if err == nil && !deleted && answer.status != http.StatusConflict {
+		err = d.refused(answer)
 	}
-	return d.swapped(ctx, kind, key, revision, answer.status == http.StatusOK, err)
+	return d.swapped(ctx, kind, key, revision, deleted, err)
 }
 
 // swapped returns the error of a compare-and-set.
@@ -174,10 +175,11 @@ func (d *Documents) put(ctx context.Context, doc persist.Document, index uint64)
 		return false, err
 	}
 	answer, err := d.ask(ctx, http.MethodPut, "/v1/kv/"+d.path(doc.Kind, doc.Key), url.Values{"cas": {fmt.Sprint(index)}}, value)
-	if err == nil && answer.status != http.StatusOK {
-		err = answer.refusal()
+	said := strings.TrimSpace(string(answer.body))
+	if err == nil && (answer.status != http.StatusOK || said != "true" && said != "false") {
+		err = d.refused(answer)
 	}
-	return strings.TrimSpace(string(answer.body)) == "true", err
+	return said == "true", err
 }
 
 // entries reads a key, or all below it.
@@ -188,24 +190,24 @@ func (d *Documents) entries(ctx context.Context, path string, query url.Values) 
 		return nil, err
 	case answer.status == http.StatusNotFound && answer.index != "": // without one, Consul has not said it
 		return nil, nil
-	case answer.status != http.StatusOK:
-		return nil, answer.refusal()
-	}
-	if err = json.Unmarshal(answer.body, &list); err != nil {
-		return nil, coordination.Unavailable(fmt.Errorf("the answer is not that of Consul: %w", err))
+	case answer.status != http.StatusOK, json.Unmarshal(answer.body, &list) != nil, len(list) == 0:
+		return nil, d.refused(answer)
 	}
 	return list, nil
 }
 
 // answer is one of Consul.
 type answer struct {
+	agent  int64 // that gave it
 	status int
 	index  string // of the newest change
 	body   []byte
 }
 
-// refusal returns the error of an answer that says neither yes nor no.
-func (a answer) refusal() error {
+// refused returns the error of an answer that says neither yes nor no, or is not that of Consul. The
+// next request goes to the next agent.
+func (d *Documents) refused(a answer) error {
+	d.agent.CompareAndSwap(a.agent, a.agent+1)
 	return coordination.Unavailable(fmt.Errorf("consul answers %d: %.200s", a.status, bytes.TrimSpace(a.body)))
 }
 
@@ -214,13 +216,13 @@ func (a answer) refusal() error {
 func (d *Documents) ask(ctx context.Context, method, path string, query url.Values, body []byte) (a answer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, d.opts.Timeout)
 	defer cancel()
-	agent := d.agent.Load()
+	a.agent = d.agent.Load()
 	defer func() {
-		if a.status >= 500 || err != nil && !errors.Is(err, context.Canceled) {
-			d.agent.CompareAndSwap(agent, agent+1)
+		if err != nil && !errors.Is(err, context.Canceled) {
+			d.agent.CompareAndSwap(a.agent, a.agent+1)
 		}
 	}()
-	to := url.URL{Scheme: "http", Host: d.opts.Addrs[agent%int64(len(d.opts.Addrs))], Path: path, RawQuery: query.Encode()}
+	to := url.URL{Scheme: "http", Host: d.opts.Addrs[a.agent%int64(len(d.opts.Addrs))], Path: path, RawQuery: query.Encode()}
 	req, err := http.NewRequestWithContext(ctx, method, to.String(), bytes.NewReader(body))
 	if err != nil {
 		return a, err
