@@ -101,6 +101,9 @@ func (h *held) do(ctx context.Context, lasts map[string]int64, left bool) error 
 	if left {
 		return h.release(ctx)
 	}
+	if h.state.Made != d.Made && h.isSending() {
+		return nil // the answers to an earlier one must not remove deliveries of this one
+	}
 	if err := h.follow(ctx, d); err != nil {
 		return err
 	}
@@ -138,6 +141,13 @@ func (s *Subscriptions) definition(ctx context.Context, name string) (*definitio
 		s.settle(name, d)
 	}
 	return d, err
+}
+
+// isSending reports whether attempts wait for an answer.
+func (h *held) isSending() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.queue.sending > 0
 }
 
 // release lets another node send. All that this node sends is answered: otherwise the other one would

@@ -587,6 +587,35 @@ func TestMadeAgain(t *testing.T) {
 	})
 }
 
+// A subscription is made again under the name of another one while that waits for an answer. The
+// answer removes nothing of the new one, also if the node learns of both changes at once.
+func TestMadeAgainWhileSending(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 1)
+		c.put("shop", admin.SubscriptionRequest{URL: "https://old.example/"})
+		got := make(chan string, 100)
+		c.behaves(10*time.Second, func(r *http.Request) (int, string) { got <- r.URL.Host; return 200, "" })
+		c.happen("invoice", 2)
+		time.Sleep(3 * time.Second)
+		docs := c.store.Documents()
+		other := New(Options{
+			Documents: docs, Streams: c.streams, Now: time.Now, Log: slog.New(slog.DiscardHandler),
+			Terms: terms.New(terms.Options{Documents: docs, Shared: true, Node: "other", Now: time.Now, Log: slog.New(slog.DiscardHandler)}),
+		})
+		must.Get(other.Delete(t.Context(), "shop", any0))(t)
+		want := admin.SubscriptionRequest{URL: "https://new.example/", BizTypes: []string{"invoice"}, From: fromOldest, Enabled: true}
+		must.Get(other.Put(t.Context(), "shop", want, any0))(t)
+		must.Do(t, c.nodes[0].Changed(t.Context(), "shop"))
+		time.Sleep(5 * time.Minute)
+		close(got)
+		hosts := make(map[string]int)
+		for host := range got {
+			hosts[host]++
+		}
+		must.Equal(t, hosts["new.example"], 2, "what the new URL got")
+	})
+}
+
 func TestMissed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 1)
