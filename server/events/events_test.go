@@ -333,7 +333,13 @@ func TestRun(t *testing.T) {
 		must.Do(t, p.lead(t.Context()))
 		must.Do(t, p.waits)
 		must.Equal(t, must.Get(f.Last(t.Context(), "invoice"))(t), 402)
+		settled := false
+		f.opts.Past = func(context.Context) (int64, bool, error) { return time.Now().UnixMilli(), settled, nil }
 		time.Sleep(2 * time.Hour)
+		must.Do(t, p.lead(t.Context()))
+		must.Equal(t, must.Get(f.Read(t.Context(), "invoice", Oldest, 1))(t)[0].Position, 1, "a clock has jumped")
+		settled = true
+		time.Sleep(2 * time.Minute)
 		must.Do(t, p.lead(t.Context()))
 		must.Equal(t, left, 2)
 		must.Equal(t, must.Get(f.Read(t.Context(), "invoice", Oldest, 1))(t)[0].Position, 385)

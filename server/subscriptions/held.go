@@ -267,10 +267,21 @@ func (h *held) list(ctx context.Context, d *definition) error {
 
 // expire removes dead deliveries whose time is over.
 func (h *held) expire(ctx context.Context) error {
+	now := h.opts.Now().UnixMilli()
 	h.mu.Lock()
-	expired := h.queue.expired(h.opts.Now().UnixMilli())
+	expired := h.queue.expired(now)
 	h.mu.Unlock()
+	if len(expired) > 0 && h.opts.Past != nil {
+		past, ok, err := h.opts.Past(ctx)
+		if !ok || err != nil {
+			return err
+		}
+		now = past
+	}
 	for _, w := range expired {
+		if w.due > now {
+			continue
+		}
 		doc, err := h.opts.Documents.Read(ctx, persist.DeliveryKind, w.key)
 		if err == nil {
 			if v, err := deliveryIn(doc); err != nil || !v.Dead {

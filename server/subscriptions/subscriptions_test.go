@@ -156,6 +156,8 @@ type cluster struct {
 	*streams
 	*receiver
 	nodes []*node
+	// jumped is whether nodes think that a clock has jumped
+	jumped atomic.Bool
 }
 
 // node is a node, which can be killed.
@@ -238,6 +240,7 @@ func (c *cluster) node() *node {
 	ctx, cancel := context.WithCancel(c.Context())
 	n.Subscriptions = New(Options{
 		Documents: docs, Terms: t, Streams: c.streams, Now: time.Now, Log: log, KeepDead: 7 * 24 * time.Hour,
+		Past: func(context.Context) (int64, bool, error) { return time.Now().UnixMilli(), !c.jumped.Load(), nil },
 		Transport: transport(func(r *http.Request) (*http.Response, error) {
 			if ctx.Err() != nil {
 				return nil, ctx.Err()
@@ -514,7 +517,11 @@ func TestGivesUp(t *testing.T) {
 		must.Do(t, c.store.Documents().Create(t.Context(), doc))
 		time.Sleep(50 * time.Minute)
 		must.Equal(t, c.get("shop").State.Dead, 1, "dead")
+		c.jumped.Store(true)
 		time.Sleep(20 * time.Minute)
+		must.Equal(t, c.get("shop").State.Dead, 1, "dead")
+		c.jumped.Store(false)
+		time.Sleep(time.Minute)
 		must.Equal(t, c.get("shop").State.Dead, 0, "dead")
 	})
 }
