@@ -427,7 +427,7 @@ func (h *held) attempt(w *waiting) {
 	case w.delivered:
 		h.delivered(ctx, w, doc)
 		return
-	case v.Dead || doc.Expires > h.opts.Now().UnixMilli(): // another node has sent it meanwhile
+	case v.Dead || !isDue(doc.Expires, h.opts.Now().UnixMilli()): // another node has sent it meanwhile
 		h.due(w, doc.Expires, v.Dead)
 		return
 	case err != nil || d == nil || !d.Enabled || d.Made != v.Made:

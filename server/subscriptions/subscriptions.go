@@ -374,7 +374,10 @@ func (s *Subscriptions) checkReplay(ctx context.Context, r admin.Replay) error {
 	if err := seqd.CheckName(r.BizType); err != nil {
 		return err
 	}
-	_, err := s.opts.Streams.Read(ctx, r.BizType, r.From-1, 1)
+	list, err := s.opts.Streams.Read(ctx, r.BizType, r.From-1, 1)
+	if err == nil && len(list) == 0 {
+		err = seqd.Errorf(seqd.CodeInvalidRequest, "from: %d is above the position of the last event of %s", r.From, r.BizType)
+	}
 	return err
 }
 

@@ -507,7 +507,7 @@ func TestGivesUp(t *testing.T) {
 		c.forgets("invoice", 2)
 		_, err = c.nodes[0].Replay(t.Context(), "shop", admin.Replay{BizType: "invoice", From: 1})
 		must.Code(t, err, seqd.CodeEventsGone)
-		for _, r := range []admin.Replay{{}, {BizType: "invoice"}, {BizType: "other", From: 1}} {
+		for _, r := range []admin.Replay{{}, {BizType: "invoice"}, {BizType: "other", From: 1}, {BizType: "invoice", From: 3}} {
 			_, err = c.nodes[0].Replay(t.Context(), "shop", r)
 			must.Code(t, err, seqd.CodeInvalidRequest)
 		}
@@ -559,6 +559,19 @@ func TestRetryAfter(t *testing.T) {
 		must.Equal(t, c.get("shop").State.Pending, 1, "pending")
 		time.Sleep(15 * time.Second)
 		must.Equal(t, c.get("shop").State.Pending, 0, "pending")
+	})
+}
+
+// A delivery that was written while a clock was ahead does not wait until then.
+func TestClockWasAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 1)
+		d := must.Get(c.nodes[0].Put(t.Context(), "shop", admin.SubscriptionRequest{URL: "https://receiver.example/", BizTypes: []string{"invoice"}}, any0))(t)
+		doc := documentOf(must.Get(c.nodes[0].find(t.Context(), d.Name))(t), events.Event{Position: 1, ID: "invoice@b/1", BizType: "invoice"}, time.Now().AddDate(0, 3, 0))
+		must.Do(t, c.store.Documents().Create(t.Context(), doc))
+		c.put("shop", admin.SubscriptionRequest{})
+		time.Sleep(2 * listPause)
+		must.Equal(t, c.received("invoice@b/1"), 1)
 	})
 }
 
