@@ -215,7 +215,7 @@ func (h *held) write(ctx context.Context, next state) error {
 }
 
 // revive makes deliveries due at once: those that are dead, or all from a position on. It can be
-// repeated.
+// repeated, and goes on where it ended.
 func (h *held) revive(ctx context.Context, d *definition, o order) error {
 	from := h.name + "/" + keyIn(o.BizType, o.From)
 	for doc, err := range persist.DocumentsUnder(ctx, h.opts.Documents, persist.DeliveryKind, h.name+"/") {
@@ -226,8 +226,12 @@ func (h *held) revive(ctx context.Context, d *definition, o order) error {
 		if err != nil || o.BizType == "" && !v.Dead || o.BizType != "" && (v.Event.BizType != o.BizType || doc.Key < from) {
 			continue
 		}
+		now := h.opts.Now().UnixMilli()
+		if !v.Dead && v.Attempts == 0 && doc.Expires <= now {
+			continue
+		}
 		v.revive()
-		if err := h.update(ctx, doc, &v, h.opts.Now().UnixMilli()); err != nil && !errors.Is(err, persist.ErrConflict) && !errors.Is(err, persist.ErrNotFound) {
+		if err := h.update(ctx, doc, &v, now); err != nil && !errors.Is(err, persist.ErrConflict) && !errors.Is(err, persist.ErrNotFound) {
 			return err // after those two an attempt was just answered
 		}
 	}

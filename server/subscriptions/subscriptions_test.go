@@ -167,6 +167,7 @@ type node struct {
 	killed atomic.Bool
 	loses  atomic.Int64
 	work   atomic.Bool // loses the reply to the next write of a work
+	slow   atomic.Bool // each update takes 10 ms
 	kill   func()
 }
 
@@ -192,6 +193,12 @@ func (w way) Create(ctx context.Context, d persist.Document) error {
 }
 
 func (w way) Update(ctx context.Context, d persist.Document) error {
+	if w.n.slow.Load() {
+		time.Sleep(10 * time.Millisecond)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
 	err := w.do(func() error { return w.Documents.Update(ctx, d) })
 	if d.Kind == workKind && w.n.work.CompareAndSwap(true, false) {
 		return persist.ErrUnavailable
@@ -471,7 +478,7 @@ func TestGivesUp(t *testing.T) {
 		c.put("shop", admin.SubscriptionRequest{})
 		c.behaves(time.Second, status(302))
 		c.happen("invoice", 2)
-		time.Sleep(10 * time.Second)
+		time.Sleep(10*time.Second + pause/2) // no answer comes at this instant
 		s := c.get("shop").State
 		if s.Pending != 2 || s.Dead != 0 || s.Error != "the answer is 302" {
 			t.Errorf("%+v", s)
@@ -559,6 +566,23 @@ func TestRetryAfter(t *testing.T) {
 		must.Equal(t, c.get("shop").State.Pending, 1, "pending")
 		time.Sleep(15 * time.Second)
 		must.Equal(t, c.get("shop").State.Pending, 0, "pending")
+	})
+}
+
+// A replay of so many that are pending that the store takes longer than a node waits for it.
+func TestLongReplay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 1)
+		c.put("shop", admin.SubscriptionRequest{})
+		c.behaves(0, status(500))
+		c.happen("invoice", mostPending)
+		time.Sleep(2 * time.Minute)
+		c.behaves(0, status(200))
+		c.nodes[0].slow.Store(true)
+		must.Get(c.nodes[0].Replay(t.Context(), "shop", admin.Replay{BizType: "invoice", From: 1}))(t)
+		time.Sleep(2 * time.Minute)
+		n, _, _ := c.counts()
+		must.Equal(t, n, mostPending, "received")
 	})
 }
 
