@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/ruleset"
 	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/internal/testing/must"
@@ -305,6 +306,32 @@ func TestWait(t *testing.T) {
 		must.Equal(t, len(reader.polls), 0)
 		stop()
 		<-ended
+	})
+}
+
+// Nobody waits for events of a biz type that has none, nor for those after a position that is none.
+func TestWaitInVain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(1, 0)
+		w.docs.rng = nil
+		f := w.streams()
+		f.opts.Stopping = func() bool { return false }
+		f.opts.Has = func(_ context.Context, bizType string) error {
+			if bizType == "order" {
+				return seqd.Errorf(seqd.CodeConflict, "it has no events")
+			}
+			return nil
+		}
+		began := time.Now()
+		_, _, err := f.List(t.Context(), "order", Oldest, 10, time.Minute)
+		must.Code(t, err, seqd.CodeConflict)
+		_, _, err = f.List(t.Context(), "invoice", 7, 10, time.Minute)
+		must.Code(t, err, seqd.CodeInvalidRequest)
+		must.Equal(t, time.Since(began), 0)
+		_, _, err = f.List(t.Context(), "invoice", 0, 10, time.Minute)
+		must.Do(t, err)
+		must.Equal(t, time.Since(began), time.Minute)
+		time.Sleep(2 * pollPause) // until nobody looks any more
 	})
 }
 
