@@ -248,18 +248,20 @@ func (b *back) openJobs() {
 	cfg := b.base.cfg.Jobs
 	b.jobs = jobs.New(jobs.Options{
 		Documents: b.store.Store.Documents(), Terms: b.terms, Issuer: b.issuer, Now: b.common.Now, Draining: b.front.gate.Draining,
-		Log: b.base.log, AtOnce: cfg.AtOnce, Most: cfg.Most, ResultTTL: cfg.ResultTTL,
-		Past: func(ctx context.Context) (before int64, ok bool, err error) {
-			return b.clock.Past(ctx, b.store.Store.Documents())
-		},
+		Log: b.base.log, AtOnce: cfg.AtOnce, Most: cfg.Most, ResultTTL: cfg.ResultTTL, Past: b.past,
 	})
+}
+
+// past returns the time before which what has ended may be removed: see [storeclock.Clock.Past].
+func (b *back) past(ctx context.Context) (before int64, ok bool, err error) {
+	return b.clock.Past(ctx, b.store.Store.Documents())
 }
 
 // openEvents prepares the streams of events.
 func (b *back) openEvents() {
 	editor := b.catalogue.Editor()
 	b.events = events.New(events.Options{
-		Documents: b.store.Store.Documents(), Terms: b.terms, Now: b.common.Now, Keep: b.base.cfg.Events.Keep, Log: b.base.log,
+		Documents: b.store.Store.Documents(), Terms: b.terms, Now: b.common.Now, Keep: b.base.cfg.Events.Keep, Log: b.base.log, Past: b.past,
 		Left: editor.CopyEvents, Has: editor.HasEvents, Stopping: b.front.gate.Draining,
 	})
 }
@@ -272,7 +274,7 @@ func (b *back) openSubscriptions(ctx context.Context) {
 	}
 	b.subscriptions = subscriptions.New(subscriptions.Options{
 		Documents: b.store.Store.Documents(), Terms: b.terms, Streams: b.events, Transport: transport, Now: b.common.Now, Log: b.base.log,
-		KeepDead: b.base.cfg.Subscriptions.KeepDead, Announce: b.feed.Announce, Publish: b.feed.Publish,
+		KeepDead: b.base.cfg.Subscriptions.KeepDead, Past: b.past, Announce: b.feed.Announce, Publish: b.feed.Publish,
 	})
 	b.feed.Add(subscriptions.Kind, feed.Follower{
 		Changed: b.subscriptions.Changed, Reload: func(ctx context.Context) ([]string, error) { return nil, b.subscriptions.Reload(ctx) },

@@ -63,6 +63,9 @@ type Options struct {
 	Terms     *terms.Terms
 	// Now is the time that nodes have in common.
 	Now func() time.Time
+	// Past returns the time before which what has ended may be removed, in ms since the Unix epoch; ok
+	// is false if a clock has jumped, so that nothing may. If it is nil, Now says it.
+	Past func(ctx context.Context) (before int64, ok bool, err error)
 	// Keep is how long events are kept after their page of the stream is full.
 	Keep time.Duration
 	// Left copies the events of definitions that a node did not copy.

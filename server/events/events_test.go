@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/ruleset"
 	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/internal/testing/must"
@@ -308,6 +309,32 @@ func TestWait(t *testing.T) {
 	})
 }
 
+// Nobody waits for events of a biz type that has none, nor for those after a position that is none.
+func TestWaitInVain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(1, 0)
+		w.docs.rng = nil
+		f := w.streams()
+		f.opts.Stopping = func() bool { return false }
+		f.opts.Has = func(_ context.Context, bizType string) error {
+			if bizType == "order" {
+				return seqd.Errorf(seqd.CodeConflict, "it has no events")
+			}
+			return nil
+		}
+		began := time.Now()
+		_, _, err := f.List(t.Context(), "order", Oldest, 10, time.Minute)
+		must.Code(t, err, seqd.CodeConflict)
+		_, _, err = f.List(t.Context(), "invoice", 7, 10, time.Minute)
+		must.Code(t, err, seqd.CodeInvalidRequest)
+		must.Equal(t, time.Since(began), 0)
+		_, _, err = f.List(t.Context(), "invoice", 0, 10, time.Minute)
+		must.Do(t, err)
+		must.Equal(t, time.Since(began), time.Minute)
+		time.Sleep(2 * pollPause) // until nobody looks any more
+	})
+}
+
 // Run warns of events that wait for others, and says when that is over. It copies what was left, and
 // removes what expired.
 func TestRun(t *testing.T) {
@@ -333,7 +360,13 @@ func TestRun(t *testing.T) {
 		must.Do(t, p.lead(t.Context()))
 		must.Do(t, p.waits)
 		must.Equal(t, must.Get(f.Last(t.Context(), "invoice"))(t), 402)
+		settled := false
+		f.opts.Past = func(context.Context) (int64, bool, error) { return time.Now().UnixMilli(), settled, nil }
 		time.Sleep(2 * time.Hour)
+		must.Do(t, p.lead(t.Context()))
+		must.Equal(t, must.Get(f.Read(t.Context(), "invoice", Oldest, 1))(t)[0].Position, 1, "a clock has jumped")
+		settled = true
+		time.Sleep(2 * time.Minute)
 		must.Do(t, p.lead(t.Context()))
 		must.Equal(t, left, 2)
 		must.Equal(t, must.Get(f.Read(t.Context(), "invoice", Oldest, 1))(t)[0].Position, 385)

@@ -17,7 +17,7 @@ func (f *Streams) List(ctx context.Context, bizType string, after int64, limit i
 	if err := seqd.CheckName(bizType); err != nil {
 		return nil, 0, err
 	}
-	for until := time.Now().Add(wait); ; {
+	for until, sane := time.Now().Add(wait), false; ; sane = true {
 		list, err = f.Read(ctx, bizType, after, limit)
 		left := time.Until(until)
 		switch {
@@ -27,6 +27,10 @@ func (f *Streams) List(ctx context.Context, bizType string, after int64, limit i
 			return list, list[len(list)-1].Position, nil
 		case left <= 0 || f.opts.Stopping():
 			return f.none(ctx, bizType, after)
+		case !sane: // nobody waits for what never comes
+			if _, _, err := f.none(ctx, bizType, after); err != nil {
+				return nil, 0, err
+			}
 		}
 		// in parts, so that nobody waits on a node that is about to stop
 		within, cancel := context.WithTimeout(ctx, min(left, pollPause))

@@ -92,8 +92,16 @@ func since(last *time.Time, now time.Time, pause time.Duration, do func() error)
 
 // purge removes pages that expired.
 func (p *publisher) purge(ctx context.Context, now time.Time) error {
+	before := now.UnixMilli()
+	if p.opts.Past != nil {
+		past, ok, err := p.opts.Past(ctx)
+		if !ok || err != nil {
+			return err
+		}
+		before = past
+	}
 	for {
-		n, err := p.opts.Documents.Purge(ctx, pageKind, now.UnixMilli(), purgeAtOnce)
+		n, err := p.opts.Documents.Purge(ctx, pageKind, before, purgeAtOnce)
 		if err != nil {
 			return err
 		}

@@ -32,6 +32,7 @@ const (
 	secretBegins              = "whsec_"
 	leastSecret, mostSecret   = 24, 64
 	drawnSecret               = 32
+	mostSecrets               = 4
 	secretLasts               = 24 * time.Hour // once there is another one
 	fromNow, fromOldest       = "now", "oldest"
 	whySecret                 = `secret: it is neither "new" nor whsec_ and the base64 of 24 to 64 bytes`
@@ -55,7 +56,7 @@ type definition struct {
 	Begin   map[string]int64 `json:"begin"`
 	Enabled bool             `json:"enabled"`
 	Reason  string           `json:"reason,omitempty"`
-	// Secrets are one or two, the newest first.
+	// Secrets are those that are valid, and maybe some that were, the newest first.
 	Secrets []secret `json:"secrets"`
 	// Orders are replays that may not be done yet, and Ordered is how many there were.
 	Orders  []order `json:"orders,omitempty"`
@@ -194,10 +195,12 @@ func (d *definition) put(want admin.SubscriptionRequest, begin map[string]int64,
 	if len(d.Secrets) > 0 && d.Secrets[0].Text == made {
 		return made, nil
 	}
-	d.Secrets = append([]secret{{Text: made}}, d.Secrets[:min(1, len(d.Secrets))]...)
-	if len(d.Secrets) > 1 {
-		d.Secrets[1].Until = now.Add(secretLasts).UnixMilli()
+	// not only the one before: a request for another one may have been repeated
+	old := slices.DeleteFunc(slices.Clone(d.Secrets), func(s secret) bool { return s.Text == made || s.Until != 0 && s.Until <= now.UnixMilli() })
+	if len(old) > 0 && old[0].Until == 0 {
+		old[0].Until = now.Add(secretLasts).UnixMilli()
 	}
+	d.Secrets = append([]secret{{Text: made}}, old[:min(mostSecrets-1, len(old))]...)
 	return made, nil
 }
 

@@ -81,6 +81,12 @@ func (d *delivery) failed(a answer, now time.Time, jitter float64, keepDead time
 	return now.Add(max(pause, min(a.wait, longestPause))).UnixMilli()
 }
 
+// isDue reports whether a delivery that is not dead is to be sent. One whose time is too far away was
+// written while a clock was ahead.
+func isDue(due, now int64) bool {
+	return due <= now || due > now+(2*longestPause).Milliseconds()
+}
+
 // revive makes it due at once, with all its attempts.
 func (d *delivery) revive() { d.Attempts, d.Dead = 0, false }
 
@@ -185,7 +191,7 @@ func (q *queue) next(now int64, most int) *waiting {
 		return nil
 	}
 	for _, w := range q.list {
-		if w.due <= now && !w.sending && !w.dead && !q.busy[w.source] {
+		if isDue(w.due, now) && !w.sending && !w.dead && !q.busy[w.source] {
 			w.sending = true
 			q.sending++
 			if q.busy == nil {

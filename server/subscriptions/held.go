@@ -101,6 +101,9 @@ func (h *held) do(ctx context.Context, lasts map[string]int64, left bool) error 
 	if left {
 		return h.release(ctx)
 	}
+	if h.state.Made != d.Made && h.isSending() {
+		return nil // the answers to an earlier one must not remove deliveries of this one
+	}
 	if err := h.follow(ctx, d); err != nil {
 		return err
 	}
@@ -138,6 +141,13 @@ func (s *Subscriptions) definition(ctx context.Context, name string) (*definitio
 		s.settle(name, d)
 	}
 	return d, err
+}
+
+// isSending reports whether attempts wait for an answer.
+func (h *held) isSending() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.queue.sending > 0
 }
 
 // release lets another node send. All that this node sends is answered: otherwise the other one would
@@ -205,7 +215,7 @@ func (h *held) write(ctx context.Context, next state) error {
 }
 
 // revive makes deliveries due at once: those that are dead, or all from a position on. It can be
-// repeated.
+// repeated, and goes on where it ended.
 func (h *held) revive(ctx context.Context, d *definition, o order) error {
 	from := h.name + "/" + keyIn(o.BizType, o.From)
 	for doc, err := range persist.DocumentsUnder(ctx, h.opts.Documents, persist.DeliveryKind, h.name+"/") {
@@ -216,8 +226,12 @@ func (h *held) revive(ctx context.Context, d *definition, o order) error {
 		if err != nil || o.BizType == "" && !v.Dead || o.BizType != "" && (v.Event.BizType != o.BizType || doc.Key < from) {
 			continue
 		}
+		now := h.opts.Now().UnixMilli()
+		if !v.Dead && v.Attempts == 0 && doc.Expires <= now {
+			continue
+		}
 		v.revive()
-		if err := h.update(ctx, doc, &v, h.opts.Now().UnixMilli()); err != nil && !errors.Is(err, persist.ErrConflict) && !errors.Is(err, persist.ErrNotFound) {
+		if err := h.update(ctx, doc, &v, now); err != nil && !errors.Is(err, persist.ErrConflict) && !errors.Is(err, persist.ErrNotFound) {
 			return err // after those two an attempt was just answered
 		}
 	}
@@ -257,10 +271,21 @@ func (h *held) list(ctx context.Context, d *definition) error {
 
 // expire removes dead deliveries whose time is over.
 func (h *held) expire(ctx context.Context) error {
+	now := h.opts.Now().UnixMilli()
 	h.mu.Lock()
-	expired := h.queue.expired(h.opts.Now().UnixMilli())
+	expired := h.queue.expired(now)
 	h.mu.Unlock()
+	if len(expired) > 0 && h.opts.Past != nil {
+		past, ok, err := h.opts.Past(ctx)
+		if !ok || err != nil {
+			return err
+		}
+		now = past
+	}
 	for _, w := range expired {
+		if w.due > now {
+			continue
+		}
 		doc, err := h.opts.Documents.Read(ctx, persist.DeliveryKind, w.key)
 		if err == nil {
 			if v, err := deliveryIn(doc); err != nil || !v.Dead {
@@ -406,7 +431,7 @@ func (h *held) attempt(w *waiting) {
 	case w.delivered:
 		h.delivered(ctx, w, doc)
 		return
-	case v.Dead || doc.Expires > h.opts.Now().UnixMilli(): // another node has sent it meanwhile
+	case v.Dead || !isDue(doc.Expires, h.opts.Now().UnixMilli()): // another node has sent it meanwhile
 		h.due(w, doc.Expires, v.Dead)
 		return
 	case err != nil || d == nil || !d.Enabled || d.Made != v.Made:

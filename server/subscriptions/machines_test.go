@@ -98,15 +98,23 @@ func TestPut(t *testing.T) {
 		t.Errorf("%+v, %v", d, err)
 	}
 	want.Secret = "new"
-	for range 2 {
+	for again := range 2 * mostSecrets { // the first one signs also if the request is repeated
+		n := min(again+2, mostSecrets)
 		made, err = d.put(want, nil, now)
-		if err != nil || made == first || d.Secrets[0].Text != made || d.Secrets[0].Until != 0 || len(d.Secrets) != 2 || d.Secrets[1].Until != now.Add(secretLasts).UnixMilli() {
+		if err != nil || made == first || d.Secrets[0].Text != made || d.Secrets[0].Until != 0 || len(d.Secrets) != n || d.Secrets[n-1].Until != now.Add(secretLasts).UnixMilli() {
 			t.Errorf("%+v, %v", d, err)
 		}
 	}
 	want.Secret = first
 	if made, err = d.put(want, nil, now); err != nil || made != first {
 		t.Error(made, err)
+	}
+	if _, err = d.put(want, nil, now); err != nil || len(d.Secrets) != mostSecrets { // the same one
+		t.Errorf("%+v, %v", d, err)
+	}
+	want.Secret = "new"
+	if _, err = d.put(want, nil, now.Add(secretLasts)); err != nil || len(d.Secrets) != 2 { // the others have expired
+		t.Errorf("%+v, %v", d, err)
 	}
 	want.Secret = "whsec_short"
 	must.Code(t, must.Err(d.put(want, nil, now)), seqd.CodeInvalidRequest)

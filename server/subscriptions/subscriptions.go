@@ -67,8 +67,11 @@ type Options struct {
 	// Now is the time that nodes have in common.
 	Now func() time.Time
 	Log *slog.Logger
-	// KeepDead is how long an event is kept that was given up.
+	// KeepDead is how long an event is kept that was given up. Past returns the time before which it may
+	// be removed then, in ms since the Unix epoch; ok is false if a clock has jumped, so that nothing
+	// may. If it is nil, Now says it.
 	KeepDead time.Duration
+	Past     func(ctx context.Context) (before int64, ok bool, err error)
 	// Announce is called before a definition is written, and Publish after it. Both may be nil.
 	Announce func(ctx context.Context, kind, key string) error
 	Publish  func(ctx context.Context, kind, key string)
@@ -371,7 +374,10 @@ func (s *Subscriptions) checkReplay(ctx context.Context, r admin.Replay) error {
 	if err := seqd.CheckName(r.BizType); err != nil {
 		return err
 	}
-	_, err := s.opts.Streams.Read(ctx, r.BizType, r.From-1, 1)
+	list, err := s.opts.Streams.Read(ctx, r.BizType, r.From-1, 1)
+	if err == nil && len(list) == 0 {
+		err = seqd.Errorf(seqd.CodeInvalidRequest, "from: %d is above the position of the last event of %s", r.From, r.BizType)
+	}
 	return err
 }
 

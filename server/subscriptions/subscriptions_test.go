@@ -156,6 +156,8 @@ type cluster struct {
 	*streams
 	*receiver
 	nodes []*node
+	// jumped is whether nodes think that a clock has jumped
+	jumped atomic.Bool
 }
 
 // node is a node, which can be killed.
@@ -165,6 +167,7 @@ type node struct {
 	killed atomic.Bool
 	loses  atomic.Int64
 	work   atomic.Bool // loses the reply to the next write of a work
+	slow   atomic.Bool // each update takes 10 ms
 	kill   func()
 }
 
@@ -190,6 +193,12 @@ func (w way) Create(ctx context.Context, d persist.Document) error {
 }
 
 func (w way) Update(ctx context.Context, d persist.Document) error {
+	if w.n.slow.Load() {
+		time.Sleep(10 * time.Millisecond)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
 	err := w.do(func() error { return w.Documents.Update(ctx, d) })
 	if d.Kind == workKind && w.n.work.CompareAndSwap(true, false) {
 		return persist.ErrUnavailable
@@ -238,6 +247,7 @@ func (c *cluster) node() *node {
 	ctx, cancel := context.WithCancel(c.Context())
 	n.Subscriptions = New(Options{
 		Documents: docs, Terms: t, Streams: c.streams, Now: time.Now, Log: log, KeepDead: 7 * 24 * time.Hour,
+		Past: func(context.Context) (int64, bool, error) { return time.Now().UnixMilli(), !c.jumped.Load(), nil },
 		Transport: transport(func(r *http.Request) (*http.Response, error) {
 			if ctx.Err() != nil {
 				return nil, ctx.Err()
@@ -468,7 +478,7 @@ func TestGivesUp(t *testing.T) {
 		c.put("shop", admin.SubscriptionRequest{})
 		c.behaves(time.Second, status(302))
 		c.happen("invoice", 2)
-		time.Sleep(10 * time.Second)
+		time.Sleep(10*time.Second + pause/2) // no answer comes at this instant
 		s := c.get("shop").State
 		if s.Pending != 2 || s.Dead != 0 || s.Error != "the answer is 302" {
 			t.Errorf("%+v", s)
@@ -504,7 +514,7 @@ func TestGivesUp(t *testing.T) {
 		c.forgets("invoice", 2)
 		_, err = c.nodes[0].Replay(t.Context(), "shop", admin.Replay{BizType: "invoice", From: 1})
 		must.Code(t, err, seqd.CodeEventsGone)
-		for _, r := range []admin.Replay{{}, {BizType: "invoice"}, {BizType: "other", From: 1}} {
+		for _, r := range []admin.Replay{{}, {BizType: "invoice"}, {BizType: "other", From: 1}, {BizType: "invoice", From: 3}} {
 			_, err = c.nodes[0].Replay(t.Context(), "shop", r)
 			must.Code(t, err, seqd.CodeInvalidRequest)
 		}
@@ -514,7 +524,11 @@ func TestGivesUp(t *testing.T) {
 		must.Do(t, c.store.Documents().Create(t.Context(), doc))
 		time.Sleep(50 * time.Minute)
 		must.Equal(t, c.get("shop").State.Dead, 1, "dead")
+		c.jumped.Store(true)
 		time.Sleep(20 * time.Minute)
+		must.Equal(t, c.get("shop").State.Dead, 1, "dead")
+		c.jumped.Store(false)
+		time.Sleep(time.Minute)
 		must.Equal(t, c.get("shop").State.Dead, 0, "dead")
 	})
 }
@@ -555,6 +569,36 @@ func TestRetryAfter(t *testing.T) {
 	})
 }
 
+// A replay of so many that are pending that the store takes longer than a node waits for it.
+func TestLongReplay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 1)
+		c.put("shop", admin.SubscriptionRequest{})
+		c.behaves(0, status(500))
+		c.happen("invoice", mostPending)
+		time.Sleep(2 * time.Minute)
+		c.behaves(0, status(200))
+		c.nodes[0].slow.Store(true)
+		must.Get(c.nodes[0].Replay(t.Context(), "shop", admin.Replay{BizType: "invoice", From: 1}))(t)
+		time.Sleep(2 * time.Minute)
+		n, _, _ := c.counts()
+		must.Equal(t, n, mostPending, "received")
+	})
+}
+
+// A delivery that was written while a clock was ahead does not wait until then.
+func TestClockWasAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 1)
+		d := must.Get(c.nodes[0].Put(t.Context(), "shop", admin.SubscriptionRequest{URL: "https://receiver.example/", BizTypes: []string{"invoice"}}, any0))(t)
+		doc := documentOf(must.Get(c.nodes[0].find(t.Context(), d.Name))(t), events.Event{Position: 1, ID: "invoice@b/1", BizType: "invoice"}, time.Now().AddDate(0, 3, 0))
+		must.Do(t, c.store.Documents().Create(t.Context(), doc))
+		c.put("shop", admin.SubscriptionRequest{})
+		time.Sleep(2 * listPause)
+		must.Equal(t, c.received("invoice@b/1"), 1)
+	})
+}
+
 // A subscription that is made again under the name of another one begins anew.
 func TestMadeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -584,6 +628,35 @@ func TestMadeAgain(t *testing.T) {
 		for _, kind := range []string{Kind, workKind, persist.DeliveryKind} {
 			must.Equal(t, len(must.Get(c.store.Documents().List(t.Context(), kind, "", 10))(t)), 0, kind)
 		}
+	})
+}
+
+// A subscription is made again under the name of another one while that waits for an answer. The
+// answer removes nothing of the new one, also if the node learns of both changes at once.
+func TestMadeAgainWhileSending(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 1)
+		c.put("shop", admin.SubscriptionRequest{URL: "https://old.example/"})
+		got := make(chan string, 100)
+		c.behaves(10*time.Second, func(r *http.Request) (int, string) { got <- r.URL.Host; return 200, "" })
+		c.happen("invoice", 2)
+		time.Sleep(3 * time.Second)
+		docs := c.store.Documents()
+		other := New(Options{
+			Documents: docs, Streams: c.streams, Now: time.Now, Log: slog.New(slog.DiscardHandler),
+			Terms: terms.New(terms.Options{Documents: docs, Shared: true, Node: "other", Now: time.Now, Log: slog.New(slog.DiscardHandler)}),
+		})
+		must.Get(other.Delete(t.Context(), "shop", any0))(t)
+		want := admin.SubscriptionRequest{URL: "https://new.example/", BizTypes: []string{"invoice"}, From: fromOldest, Enabled: true}
+		must.Get(other.Put(t.Context(), "shop", want, any0))(t)
+		must.Do(t, c.nodes[0].Changed(t.Context(), "shop"))
+		time.Sleep(5 * time.Minute)
+		close(got)
+		hosts := make(map[string]int)
+		for host := range got {
+			hosts[host]++
+		}
+		must.Equal(t, hosts["new.example"], 2, "what the new URL got")
 	})
 }
 

@@ -12,8 +12,9 @@ import (
 const (
 	// roomToBegin is how large it may become by what begins: reservations and answers to be kept.
 	roomToBegin = 640 << 10
-	// roomToEnd is how large it may become by what ends reservations and makes numbers void. An
-	// end adds a little more than it removes, so it fits as long as the outbox is emptied.
+	// roomToEnd is how large it may become by what ends reservations and makes numbers void, and by
+	// events of numbers that are issued at once. An end adds a little more than it removes, so it fits
+	// as long as the outbox is emptied.
 	roomToEnd = 1000 << 10
 
 	// The longest encoding of the fields of a state, of a released run, of a run and of a writer.

@@ -261,7 +261,17 @@ func TestFull(t *testing.T) {
 			t.Errorf("%s is refused, and yet: %+v, %s", name, res, after)
 		}
 	}
-	s := Fresh(&plain, "b", "")
+	// Events stand in the way of issuing no earlier than of ends.
+	told := plain
+	told.Told = true
+	s := Fresh(&told, "b", "")
+	for size, want := range map[int]error{roomToBegin: nil, roomToEnd: errFull} {
+		s.size = size
+		if _, err := s.Apply(1, &told, &Op{Kind: Issue, Count: 1}, nil); err != want { //nolint:errorlint // never wrapped
+			t.Errorf("with events it issues in %d bytes: %v", size, err)
+		}
+	}
+	s = Fresh(&plain, "b", "")
 	must.Get(s.Apply(1, &plain, &Op{Kind: Reserve, Count: 1, ID: id(1)}, &Looked{}))(t)
 	s.size += roomToEnd
 	if res, err := ended(s, Op{Kind: Reclaim}); err != nil || res.Changed || s.NumReserved() != 1 {

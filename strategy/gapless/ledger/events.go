@@ -34,19 +34,19 @@ func (s *State) tells() bool {
 	return slices.ContainsFunc(s.Outbox, func(e *Entry) bool { return e.Seq > 0 })
 }
 
-// tellIssued adds what one write issues to one event, as long as there is room in it. runs are
-// issued as of this write.
+// tellIssued adds what one write issues to one event, as long as there is room in it, and no other
+// event in between: that may say how the numbers came back. runs are issued as of this write.
 func (s *State) tellIssued(runs []Run, now int64) {
 	if !s.Told {
 		return
 	}
 	for i := len(s.Outbox) - 1; i >= 0 && s.Outbox[i].Rev == s.Revision+1; i-- {
 		last := s.Outbox[i]
-		if last.Kind != IssuedEntry || last.Era != s.Era {
+		if last.Seq == 0 {
 			continue
 		}
 		merged := merge(last.Runs, runs)
-		if len(merged) > mostRuns || Count(merged) != Count(last.Runs)+Count(runs) {
+		if last.Kind != IssuedEntry || last.Era != s.Era || len(merged) > mostRuns || Count(merged) != Count(last.Runs)+Count(runs) {
 			break
 		}
 		more := *last

@@ -90,7 +90,11 @@ func (s *State) handOut(now int64, p *Policy, op *Op, looked *Looked, res *Resul
 	if op.Count-available > limit-s.Last {
 		return seqd.Errorf(seqd.CodeExhausted, "fewer than %d numbers are left up to %d", op.Count, limit)
 	}
-	if (op.Once != "" || op.Kind == Reserve || s.Told) && !s.hasRoom(roomToBegin, op, min(available, int64(len(s.Released))+1)) {
+	bound := roomToBegin
+	if op.Once == "" && op.Kind == Issue { // its event leaves soon, so it needs no more than an end
+		bound = roomToEnd
+	}
+	if (op.Once != "" || op.Kind == Reserve || s.Told) && !s.hasRoom(bound, op, min(available, int64(len(s.Released))+1)) {
 		return errFull
 	}
 	res.Runs, res.Made, res.Changed = s.take(op.Count, available), now, true
