@@ -248,7 +248,7 @@ func (b *back) openJobs() {
 	cfg := b.base.cfg.Jobs
 	b.jobs = jobs.New(jobs.Options{
 		Documents: b.store.Store.Documents(), Terms: b.terms, Issuer: b.issuer, Now: b.common.Now, Draining: b.front.gate.Draining,
-		Log: b.base.log, AtOnce: cfg.AtOnce, Most: cfg.Most, ResultTTL: cfg.ResultTTL,
+		Log: b.base.log, AtOnce: cfg.AtOnce, Most: cfg.Most, ResultTTL: cfg.ResultTTL, HasEvents: b.catalogue.Editor().HasEvents,
 		Past: func(ctx context.Context) (before int64, ok bool, err error) {
 			return b.clock.Past(ctx, b.store.Store.Documents())
 		},
