@@ -17,6 +17,7 @@ const (
 	EventIssued     = "range.issued"
 	EventExhausting = "counter.exhausting"
 	EventDefinition = "definition.changed"
+	EventJob        = "job.done"
 )
 
 // EventBatch is events of one source with consecutive numbers. A source is a document that says what

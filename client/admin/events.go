@@ -16,8 +16,8 @@ type Event struct {
 	Position int64 `json:"position"`
 	// ID is what a receiver remembers, to notice an event that it gets again: Source, / and Seq.
 	ID string `json:"id"`
-	// Type is range.issued, reservation.expired, number.void, counter.exhausting or
-	// definition.changed.
+	// Type is range.issued, reservation.expired, number.void, counter.exhausting,
+	// definition.changed or job.done.
 	Type    string `json:"type"`
 	BizType string `json:"bizType"`
 	// Key and Period are those of the counter, "" for none.

@@ -1,5 +1,5 @@
-// Package events has a stream of events for each biz type that has any: what happened to its numbers
-// and to its definition, in positions 1, 2, 3, … without holes.
+// Package events has a stream of events for each biz type that has any: what happened to its numbers,
+// to its definition and to its jobs, in positions 1, 2, 3, … without holes.
 //
 // An event is written with the change that it tells of, by the same compare-and-set, in the document
 // that changes: its source. From there it is copied to a batch ([persist.EventBatch]), and from
@@ -7,7 +7,8 @@
 //
 //	V1 once  every event of a source is in the stream once, and those of one source are in their
 //	         order: stream.publish (stream.go). It needs four things:
-//	           the source writes it with its change, and drops it after it was copied: package ledger
+//	           the source writes it with its change, and drops it after it was copied: packages ledger,
+//	           definitions and jobs
 //	           a stream is one work of package terms, so one node writes it: publisher.one
 //	           (publisher.go)
 //	           what one write publishes is noted in the same write, as the number of the last event of

@@ -186,6 +186,7 @@ func ready(api *httpapi.API, issuer *issuer.Issuer, answers ...gate.Answers) {
 	r.Jobs = jobs.New(jobs.Options{
 		Documents: docs, Terms: terms.New(terms.Options{Documents: docs, Now: time.Now, Log: slog.New(slog.DiscardHandler)}), Issuer: issuer,
 		Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler), Most: 100, ResultTTL: time.Hour,
+		HasEvents: func(context.Context, string) error { return nil },
 	})
 	r.Subscriptions = newSubscriptions(docs)
 	r.Events = newEvents(docs)

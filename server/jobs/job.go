@@ -64,6 +64,8 @@ type job struct {
 	// Expires is until when the job is kept after its end, in ms since the Unix epoch. What callers
 	// were told counts, whatever the settings say by then.
 	Expires int64 `json:"expires,omitempty"`
+	// Untold is true if the job has ended and its event is not copied yet: see [Jobs.tell].
+	Untold bool `json:"untold,omitempty"`
 
 	State string `json:"state"`
 	// Display is how the numbers are shown, as the job found it when it began; see
@@ -109,10 +111,18 @@ const (
 
 // due is when something is to be done for the job, in ms since the Unix epoch.
 func (j *job) due(resultTTL time.Duration) int64 {
-	if j.ended() {
-		return cmp.Or(j.Expires, j.Ended+resultTTL.Milliseconds())
+	switch {
+	case j.Untold: // before all jobs that wait
+		return 1
+	case j.ended():
+		return j.expires(resultTTL)
 	}
 	return max(1, j.At, j.Created)
+}
+
+// expires is until when a job that has ended is kept, in ms since the Unix epoch.
+func (j *job) expires(resultTTL time.Duration) int64 {
+	return cmp.Or(j.Expires, j.Ended+resultTTL.Milliseconds())
 }
 
 func (j *job) ended() bool { return j.Ended != 0 }
@@ -211,18 +221,19 @@ func (j *job) fail(err *seqd.Error) {
 	j.Cancel, j.CancelAt = true, -1
 }
 
-// stop asks for the end of a job. A job that has not begun ends at once.
-func (j *job) stop(now time.Time, resultTTL time.Duration) {
+// stop asks for the end of a job. A job that has not begun ends at once; tells is that of [job.end].
+func (j *job) stop(now time.Time, resultTTL time.Duration, tells bool) {
 	if !j.Cancel {
 		j.Cancel, j.CancelAt = true, j.Chunks
 	}
 	if j.Display == "" {
-		j.end(now, resultTTL)
+		j.end(now, resultTTL, tells)
 	}
 }
 
-// end ends the job. The pages must be in the store before it is written.
-func (j *job) end(now time.Time, resultTTL time.Duration) (full []pageBody) {
+// end ends the job. The pages must be in the store before it is written. tells is whether its biz type
+// has events: then the same write says that there is one to copy.
+func (j *job) end(now time.Time, resultTTL time.Duration, tells bool) (full []pageBody) {
 	j.State = done
 	if j.Done < j.Count {
 		j.State = cancelled
@@ -232,6 +243,7 @@ func (j *job) end(now time.Time, resultTTL time.Duration) (full []pageBody) {
 	}
 	j.Ended = max(1, now.UnixMilli())
 	j.Expires = j.Ended + resultTTL.Milliseconds()
+	j.Untold = tells && j.Every == ""
 	return j.turn()
 }
 

@@ -78,7 +78,7 @@ func (s *issuing) run(id string, j *job) *job {
 			}
 			line = string(text)
 		case end:
-			full = j.end(s.now, time.Hour)
+			full = j.end(s.now, time.Hour, false)
 		}
 		if s.rng.IntN(20) == 0 {
 			s.now = s.now.Add(time.Second)
@@ -181,7 +181,7 @@ func TestPages(t *testing.T) {
 	}
 	j.issued(big, time.Unix(1, 0))
 	must.Equal(t, j.act(), end, "what comes next")
-	j.end(time.Unix(1, 0), time.Hour)
+	j.end(time.Unix(1, 0), time.Hour, false)
 	must.Equal(t, j.State, failed, "state")
 }
 
@@ -202,7 +202,7 @@ func TestRefused(t *testing.T) {
 	must.Equal(t, j.next(), 1, "chunk")
 	j.refused(&seqd.Error{Code: seqd.CodeInvalidCount, Detail: "none"})
 	must.Equal(t, j.act(), end, "what comes next")
-	j.end(now, time.Hour)
+	j.end(now, time.Hour, false)
 	must.Equal(t, j.State+" "+j.Code+" "+j.Detail, "failed invalid_count none", "state and why")
 	must.Equal(t, j.due(time.Hour), now.Add(time.Hour).UnixMilli(), "due")
 
@@ -240,20 +240,20 @@ func TestRefused(t *testing.T) {
 func TestStop(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	j := &job{Count: 1000, Chunk: 100, Format: formatText, State: queued}
-	j.stop(now, time.Hour)
+	j.stop(now, time.Hour, false)
 	must.Equal(t, j.State, cancelled, "state")
 
 	j = &job{Count: 1000, Chunk: 100, Format: formatText, Display: "d", State: running}
-	j.stop(now, time.Hour)
+	j.stop(now, time.Hour, false)
 	must.Equal(t, j.act(), end, "what comes next")
 
 	j = &job{Count: 1000, Chunk: 100, Format: formatText, Display: "d", State: running, Ledger: true}
-	j.stop(now, time.Hour)
+	j.stop(now, time.Hour, false)
 	// A chunk may have been issued that was not written: it is asked for again.
 	must.Equal(t, j.act(), issue, "what comes next")
 	j.issued(block{Runs: []run{{1, 100, 1}}}, now)
 	must.Equal(t, j.act(), end, "what comes next")
-	j.end(now, time.Hour)
+	j.end(now, time.Hour, false)
 	must.Equal(t, j.State, cancelled, "state")
 }
 

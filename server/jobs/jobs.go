@@ -63,6 +63,8 @@ type Options struct {
 	// Past returns the time before which what has ended may be removed, in ms since the Unix epoch; ok
 	// is false if a clock has jumped, so that nothing may. If it is nil, Now says it.
 	Past func(ctx context.Context) (before int64, ok bool, err error)
+	// HasEvents returns why a biz type has no events, a conflict or unknown_biz_type; nil if it has.
+	HasEvents func(ctx context.Context, bizType string) error
 	// Draining reports whether the node is about to stop. Then it leaves its jobs to others.
 	Draining func() bool
 	Log      *slog.Logger
@@ -338,13 +340,17 @@ func (s *Jobs) Remove(ctx context.Context, id string, may func(admin.Job) error)
 	if j.ended() {
 		return failure(s.delete(ctx, doc, j))
 	}
+	tells, err := s.tells(ctx, j.BizType)
+	if err != nil {
+		return failure(err)
+	}
 	err = s.opts.Terms.Edit(ctx, kind, id, func(state json.RawMessage) (json.RawMessage, int64, error) {
 		j, err := decode(id, state)
 		if err != nil {
 			return nil, 0, err
 		}
 		if !j.ended() {
-			j.stop(s.opts.Now(), s.opts.ResultTTL)
+			j.stop(s.opts.Now(), s.opts.ResultTTL, tells)
 		}
 		return j.encode(), j.due(s.opts.ResultTTL), nil
 	})
@@ -362,6 +368,9 @@ const goneFor = time.Minute
 // can be made again under its ID leaves its document for a while, so that the revision goes on: a
 // removal that comes late, or is repeated, removes no other job.
 func (s *Jobs) delete(ctx context.Context, doc persist.Document, j *job) error {
+	if err := s.copyEvent(ctx, doc.Key, j); err != nil {
+		return err
+	}
 	for page, err := range persist.DocumentsUnder(ctx, s.opts.Documents, pageKind, j.under(doc.Key)) {
 		if err == nil {
 			err = s.opts.Documents.Delete(ctx, pageKind, page.Key, page.Revision)
@@ -395,7 +404,7 @@ func (s *Jobs) Shown(ctx context.Context, bizType, display string) (id string, e
 		if err != nil || j.BizType != bizType || j.Display == "" || j.Display == display {
 			continue
 		}
-		if !j.ended() || j.Done > 0 && j.due(s.opts.ResultTTL) > now {
+		if !j.ended() || j.Done > 0 && j.expires(s.opts.ResultTTL) > now {
 			return doc.Key, nil
 		}
 	}
@@ -414,7 +423,7 @@ func (s *Jobs) shown(id string, j *job, owner terms.Owner) admin.Job {
 	}
 	switch {
 	case j.ended():
-		shown.EndedAt, shown.ExpiresAt = admin.Time(j.Ended), admin.Time(j.due(s.opts.ResultTTL))
+		shown.EndedAt, shown.ExpiresAt = admin.Time(j.Ended), admin.Time(j.expires(s.opts.ResultTTL))
 	case j.State == running:
 		shown.Node = terms.NodeOf(owner.Session)
 		if shown.Rate > 0 {

@@ -11,9 +11,8 @@ import (
 )
 
 // Restored lets the jobs fail that have not ended in a store, because a backup of it was restored:
-// they may have gone on since, or been cancelled. It returns their IDs. A job that had begun ends once
-// a node runs. Job results are kept for resultTTL.
-func Restored(ctx context.Context, documents persist.Documents, now time.Time, resultTTL time.Duration) (ids []string, err error) {
+// they may have gone on since, or been cancelled. It returns their IDs. They end once a node runs.
+func Restored(ctx context.Context, documents persist.Documents, now time.Time) (ids []string, err error) {
 	for doc, err := range persist.EveryDocument(ctx, documents, kind) {
 		if err != nil {
 			return ids, err
@@ -26,12 +25,12 @@ func Restored(ctx context.Context, documents persist.Documents, now time.Time, r
 			return ids, err
 		}
 		j.fail(seqd.Errorf(seqd.CodeConflict, "a backup of the store was restored, in which this job had not ended: make another one for the numbers that you still need"))
-		j.stop(now, resultTTL)
+		j.At = min(j.At, now.UnixMilli())
 		text, err := json.Marshal(body{owner, j.encode()})
 		if err != nil {
 			return ids, err
 		}
-		doc.Revision, doc.Body, doc.Timestamp, doc.Expires = doc.Revision+1, string(text), now.UnixMilli(), j.due(resultTTL)
+		doc.Revision, doc.Body, doc.Timestamp, doc.Expires = doc.Revision+1, string(text), now.UnixMilli(), j.due(0)
 		if err := persist.Put(ctx, documents, doc); err != nil {
 			return ids, err
 		}

@@ -98,12 +98,14 @@ func (s *Jobs) round(all context.Context) error {
 			}
 		case failed != nil:
 			s.opts.Log.Debug("a job cannot be read", "error", failed)
+		case j.Untold:
+			err = errors.Join(err, s.tell(ctx, doc.Key, j))
 		case j.ended():
 			if s.opts.Terms.Leading() && doc.Expires <= past {
 				err = errors.Join(err, s.delete(ctx, doc, j))
 			}
 		case s.opts.Draining():
-		case j.Every != "":
+		case j.Every != "" && !j.Cancel:
 			err = errors.Join(err, s.repeat(ctx, doc, j, left > 0))
 			left--
 		case free || j.Cancel:
@@ -301,7 +303,12 @@ func (s *Jobs) step(ctx context.Context, id string, j *job, last *block) (full [
 			full = j.issued(*last, s.opts.Now())
 		}
 	case end:
-		full = j.end(now, s.opts.ResultTTL)
+		tells, failed := s.tells(ctx, j.BizType)
+		if failed != nil {
+			s.opts.Log.Debug("a job cannot end: the store does not say if its biz type has events", "job", id, "error", failed)
+			return nil, 0, true
+		}
+		full = j.end(now, s.opts.ResultTTL, tells)
 	case nothing:
 	}
 	if err != nil {

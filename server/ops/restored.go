@@ -100,7 +100,7 @@ func FailJobs(ctx context.Context, cfg *config.Config) (ids []string, err error)
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	return jobs.Restored(ctx, store.Documents(), time.Now(), cfg.Jobs.ResultTTL)
+	return jobs.Restored(ctx, store.Documents(), time.Now())
 }
 
 // allDefined returns every biz type as the nodes have it, also those that were disabled or deleted.

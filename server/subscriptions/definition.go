@@ -41,7 +41,7 @@ const (
 )
 
 // types are all types of events.
-var types = []string{persist.EventExpired, persist.EventVoid, persist.EventIssued, persist.EventExhausting, persist.EventDefinition}
+var types = []string{persist.EventExpired, persist.EventVoid, persist.EventIssued, persist.EventExhausting, persist.EventDefinition, persist.EventJob}
 
 // definition is the body of the document of a subscription. Only requests change it, and the node
 // that finds the receiver gone.
