@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // The values of coordination.driver.
@@ -46,6 +47,7 @@ func (c *Coordination) validate(p *problems, shared bool) {
 	}
 	p.addresses("coordination.addrs", c.Addrs, "consul.example:8500")
 	p.check(c.Driver != CoordinateZooKeeper || c.Token == "" || strings.Contains(c.Token, ":"), "coordination.token", "it is not user:password, which ZooKeeper needs")
+	p.check(!strings.ContainsFunc(c.Token, unicode.IsControl), "coordination.token", "it has a line break or another character that cannot be shown")
 	c.TLS.validate(p, "coordination.tls")
 	p.check(coordinationPrefix.MatchString(c.Prefix) && len(c.Prefix) <= mostKeyPrefix, "coordination.prefix",
 		"%.80q is not names of letters, digits, _ and - with slashes between them, of at most %d bytes", c.Prefix, mostKeyPrefix)

@@ -10,18 +10,19 @@ import (
 func TestWrongCoordination(t *testing.T) {
 	const shared = "store: {driver: postgres, postgres: {url: postgres://u@x/y}}\n"
 	for yaml, want := range map[string]string{
-		`driver: etcd`:                              "coordination.driver: \"etcd\" is not one of",
-		`driver: consul`:                            "coordination.addrs: it is empty, and coordination.driver consul needs it",
-		`addrs: [a:1]`:                              "coordination.addrs: it is set, but coordination.driver is store",
-		`token: x`:                                  "coordination.token: it is set, but coordination.driver is store",
-		`tls: {enabled: true}`:                      "coordination.tls.enabled: it is set, but coordination.driver is store",
-		`driver: consul, addrs: [a, b:1]`:           "coordination.addrs[0]: it is not host:port",
-		`driver: consul, addrs: [b:1, B:1]`:         "coordination.addrs[1]: it is the same as coordination.addrs[0]",
-		`driver: zookeeper, addrs: [b:1], token: x`: "coordination.token: it is not user:password",
-		`prefix: /a`:                                "coordination.prefix: ",
-		`prefix: a//b`:                              "coordination.prefix: ",
-		`prefix: ".."`:                              "coordination.prefix: ",
-		`timeout: 2s`:                               "coordination.timeout: ",
+		`driver: etcd`:                               "coordination.driver: \"etcd\" is not one of",
+		`driver: consul`:                             "coordination.addrs: it is empty, and coordination.driver consul needs it",
+		`addrs: [a:1]`:                               "coordination.addrs: it is set, but coordination.driver is store",
+		`token: x`:                                   "coordination.token: it is set, but coordination.driver is store",
+		`tls: {enabled: true}`:                       "coordination.tls.enabled: it is set, but coordination.driver is store",
+		`driver: consul, addrs: [a, b:1]`:            "coordination.addrs[0]: it is not host:port",
+		`driver: consul, addrs: [b:1, B:1]`:          "coordination.addrs[1]: it is the same as coordination.addrs[0]",
+		`driver: zookeeper, addrs: [b:1], token: x`:  "coordination.token: it is not user:password",
+		`driver: consul, addrs: [b:1], token: "x\n"`: "coordination.token: it has a line break or another character that cannot be shown",
+		`prefix: /a`:                                 "coordination.prefix: ",
+		`prefix: a//b`:                               "coordination.prefix: ",
+		`prefix: ".."`:                               "coordination.prefix: ",
+		`timeout: 2s`:                                "coordination.timeout: ",
 		`driver: consul, addrs: [b:1], tls: {enabled: true, certFile: x}`: "coordination.tls.keyFile: it is empty, and coordination.tls.certFile needs it",
 	} {
 		_, err := config.LoadYAML([]byte(someBizType+shared+"coordination: {"+yaml+"}\n"), config.Sources{})

@@ -129,6 +129,24 @@ func TestJobOfAScheduleIsRemoved(t *testing.T) {
 	})
 }
 
+// After a restore a schedule fails, once, and makes nothing more.
+func TestRestoredSchedule(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, false)
+		made, _, err := c.first.Create(t.Context(), admin.NewJob{BizType: "coupon", Count: 1, Every: "day", At: time.Now().Add(time.Minute)})
+		must.Do(t, err)
+		c.first.kill()
+		synctest.Wait()
+		for _, want := range []string{"[" + made.ID + "]", "[]"} {
+			must.Equal(t, fmt.Sprint(must.Get(Restored(t.Context(), c.store.Documents(), time.Now(), 72*time.Hour))(t)), want)
+		}
+		b := c.node("b")
+		time.Sleep(2 * time.Minute)
+		must.Equal(t, must.Get(b.Get(t.Context(), made.ID))(t).State, failed)
+		must.Equal(t, c.count(b), 1, "the schedule")
+	})
+}
+
 // count returns how many jobs there are.
 func (c *cluster) count(n *node) int {
 	list, _, err := n.List(c.Context(), "", 100, func(admin.Job) bool { return true })

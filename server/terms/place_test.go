@@ -168,6 +168,11 @@ func TestElsewhere(t *testing.T) {
 		_, trouble := n[0].Coordinator()
 		must.Is(t, trouble, persist.ErrConflict)
 		must.Do(t, n[0].Edit(t.Context(), "work", "edited", two))
+		before, _ := n[0].Coordinator()
+		c.wipe() // the others found out first
+		c.sleep(2 * time.Second)
+		id, _ := n[0].Coordinator()
+		must.Equal(t, id != before, true, "it finds out that its coordinator is another one now")
 		n[0].elsewhere.Store(nil)
 		c.sleep(9 * time.Second)
 		c.take(n[0], "w", nil)

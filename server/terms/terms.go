@@ -189,7 +189,7 @@ func (t *Terms) beat(ctx context.Context) error {
 	if why := t.opts.Elsewhere(); why != nil {
 		s.over = true
 		t.set(s)
-		return why
+		return errors.Join(why, t.identify(ctx)) // it may have been wiped: then it is the one of the others
 	}
 	switch {
 	case s.over:
