@@ -43,12 +43,12 @@ const (
 // that finds the receiver gone.
 type definition struct {
 	Version int `json:"version"`
-	// Made differs if a subscription that was deleted is made again under its name.
+	// Made is random: it differs if a subscription that was deleted is made again under its name.
 	Made     string   `json:"made"`
 	URL      string   `json:"url"`
 	BizTypes []string `json:"bizTypes"`
 	Types    []string `json:"types,omitempty"`
-	// Begin is the position behind which a biz type began, or [events.Oldest].
+	// Begin is, by biz type, the position behind which it began, or [events.Oldest].
 	Begin   map[string]int64 `json:"begin"`
 	Enabled bool             `json:"enabled"`
 	Reason  string           `json:"reason,omitempty"`
@@ -69,15 +69,16 @@ type secret struct {
 	Until int64  `json:"until,omitempty"`
 }
 
-// order is a replay: of what is dead if BizType is "".
+// order is a replay that a request asked for: of a biz type from a position on, or of what is dead if
+// BizType is "".
 type order struct {
 	Number  int64  `json:"number"`
 	BizType string `json:"bizType,omitempty"`
 	From    int64  `json:"from,omitempty"`
 }
 
-// read reads the body of a document of this package.
-func read(doc persist.Document, to any, has *int) error {
+// decode reads the body of a document of this package.
+func decode(doc persist.Document, to any, has *int) error {
 	if err := json.Unmarshal([]byte(doc.Body), to); err != nil {
 		return fmt.Errorf("%w: %s: %w", persist.ErrInvalid, doc.PersistID(), err)
 	}
@@ -101,7 +102,7 @@ func text(body any) string {
 
 func definitionIn(doc persist.Document) (*definition, error) {
 	d := &definition{name: doc.Key, revision: doc.Revision, updated: doc.Timestamp}
-	if err := read(doc, d, &d.Version); err != nil {
+	if err := decode(doc, d, &d.Version); err != nil {
 		return nil, err
 	}
 	if len(d.Secrets) == 0 {
@@ -156,8 +157,8 @@ func check(name string, want *admin.SubscriptionRequest) error {
 }
 
 // put makes the definition what is wanted. begin is the position behind which each biz type that is
-// new in it begins. made is the secret, if there is another one now.
-func (d *definition) put(want admin.SubscriptionRequest, begin map[string]int64, now time.Time) (made string, err error) {
+// new in it begins. fresh is the secret, if there is another one now.
+func (d *definition) put(want admin.SubscriptionRequest, begin map[string]int64, now time.Time) (fresh string, err error) {
 	if d.revision == 0 {
 		d.Made = rand.Text()
 	}
@@ -182,20 +183,20 @@ func (d *definition) put(want admin.SubscriptionRequest, begin map[string]int64,
 	case want.Secret == "" || want.Secret == "new":
 		b := make([]byte, drawnSecret)
 		_, _ = rand.Read(b) // it never fails
-		made = secretBegins + base64.StdEncoding.EncodeToString(b)
+		fresh = secretBegins + base64.StdEncoding.EncodeToString(b)
 	default:
-		if made = want.Secret; keyOf(made) == nil {
+		if fresh = want.Secret; keyOf(fresh) == nil {
 			return "", seqd.Errorf(seqd.CodeInvalidRequest, whySecret)
 		}
 	}
-	if len(d.Secrets) > 0 && d.Secrets[0].Text == made {
-		return made, nil
+	if len(d.Secrets) > 0 && d.Secrets[0].Text == fresh {
+		return fresh, nil
 	}
-	d.Secrets = append([]secret{{Text: made}}, d.Secrets[:min(1, len(d.Secrets))]...)
+	d.Secrets = append([]secret{{Text: fresh}}, d.Secrets[:min(1, len(d.Secrets))]...)
 	if len(d.Secrets) > 1 {
 		d.Secrets[1].Until = now.Add(secretLasts).UnixMilli()
 	}
-	return made, nil
+	return fresh, nil
 }
 
 // order adds a replay. done is how many of them are done.
@@ -276,8 +277,9 @@ func (s *state) order(o order) {
 	s.Done = o.Number
 }
 
-// moves returns which of the works that a session has not it takes, and which it releases, by the
-// manifest: what that does not name stays where it is.
+// moves returns which works a session takes, and which it releases. works is what the manifest says.
+// A work that the manifest does not name stays where it is. has reports whether the session has a
+// work.
 func moves(works map[string][]string, session string, has func(work string) bool) (take, release []string) {
 	for other, names := range works {
 		for _, name := range names {

@@ -59,7 +59,7 @@ func workIn(doc persist.Document) (s state, owner terms.Owner, err error) {
 		return s, b.Owner, err
 	}
 	doc.Body = string(b.State)
-	err = read(doc, &s, &s.Version)
+	err = decode(doc, &s, &s.Version)
 	return s, b.Owner, err
 }
 
@@ -197,7 +197,7 @@ func (h *held) take(ctx context.Context) error {
 	}
 	h.state = state{}
 	if w.State != nil {
-		if err := read(persist.Document{Kind: workKind, Key: h.name, Body: string(w.State)}, &h.state, &h.state.Version); err != nil {
+		if err := decode(persist.Document{Kind: workKind, Key: h.name, Body: string(w.State)}, &h.state, &h.state.Version); err != nil {
 			return err
 		}
 	}
@@ -205,8 +205,8 @@ func (h *held) take(ctx context.Context) error {
 	return nil
 }
 
-// lasts returns the last position of each stream that a subscription of this node has. It is read once
-// in a round for all of them; one that cannot be read is missing.
+// lasts returns the position of the last event of each stream that a subscription of this node has. A
+// stream is read once in a round for all of them; one that cannot be read is missing.
 func (s *Subscriptions) lasts(all context.Context) map[string]int64 {
 	wanted := make(map[string]bool)
 	s.mu.Lock()
