@@ -80,7 +80,7 @@ func (d *delivery) failed(a answer, now time.Time, jitter float64, keepDead time
 	return now.Add(max(pause, min(a.wait, longestPause))).UnixMilli()
 }
 
-// revive gives a delivery all its attempts again.
+// revive makes it due at once, with all its attempts.
 func (d *delivery) revive() { d.Attempts, d.Dead = 0, false }
 
 // idOf returns what a receiver gets as webhook-id, which is the same for each attempt.
