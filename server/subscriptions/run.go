@@ -129,15 +129,12 @@ func (s *Subscriptions) round(all context.Context, last string) (session string)
 		}
 	})
 	lasts := s.lasts(all)
-	each(slices.Collect(maps.Keys(s.held)), func(name string) {
-		mu.Lock()
-		h := s.held[name]
-		mu.Unlock()
-		if !h.step(all, lasts, slices.Contains(release, name)) {
+	each(slices.Collect(maps.Values(s.held)), func(h *held) {
+		if !h.step(all, lasts, slices.Contains(release, h.name)) {
 			h.end()
 			mu.Lock()
 			defer mu.Unlock()
-			delete(s.held, name)
+			delete(s.held, h.name)
 		}
 	})
 	s.measure()
@@ -148,21 +145,17 @@ func (s *Subscriptions) round(all context.Context, last string) (session string)
 	return session
 }
 
-// each calls f for all names, a few at a time.
-func each(names []string, f func(name string)) {
+// each calls f for all of a list, a few at a time.
+func each[T any](list []T, f func(T)) {
 	var all sync.WaitGroup
-	left := make(chan string)
-	for range min(parallel, len(names)) {
+	turns := make(chan struct{}, parallel)
+	for _, one := range list {
+		turns <- struct{}{}
 		all.Go(func() {
-			for name := range left {
-				f(name)
-			}
+			defer func() { <-turns }()
+			f(one)
 		})
 	}
-	for _, name := range names {
-		left <- name
-	}
-	close(left)
 	all.Wait()
 }
 
