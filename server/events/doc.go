@@ -15,8 +15,9 @@
 //     ([persist.EventBatch]), after 0.3 s or 128 entries (Machine.keep of package ledger). If the
 //     node is killed first, another node that writes the ledger copies them, or any node when they
 //     are 30 s old. Two nodes may copy an event: both batches say the same.
-//  3. A later write of the ledger drops the entries that were copied (State.Drop). If there is no
-//     such write, they stay, and may be copied again.
+//  3. A later write of the ledger drops the entries that were copied (State.Drop). If there is none for
+//     30 s, the timer of reservations makes one (sweeper.reclaim of package gapless). If the node is
+//     killed first, the entries are copied again, which changes nothing.
 //  4. The leader lists the batches each second (publisher.round), and takes the stream of their biz
 //     type, which is a work of package terms (publisher.one). If the leader is killed, batches wait
 //     until another node leads: 2.3 to 4.3 s.

@@ -157,8 +157,8 @@ func check(name string, want *admin.SubscriptionRequest) error {
 }
 
 // put makes the definition what is wanted. begin is the position behind which each biz type that is
-// new in it begins. fresh is the secret, if there is another one now.
-func (d *definition) put(want admin.SubscriptionRequest, begin map[string]int64, now time.Time) (fresh string, err error) {
+// new in it begins. made is the secret, if there is another one now.
+func (d *definition) put(want admin.SubscriptionRequest, begin map[string]int64, now time.Time) (made string, err error) {
 	if d.revision == 0 {
 		d.Made = rand.Text()
 	}
@@ -183,20 +183,20 @@ func (d *definition) put(want admin.SubscriptionRequest, begin map[string]int64,
 	case want.Secret == "" || want.Secret == "new":
 		b := make([]byte, drawnSecret)
 		_, _ = rand.Read(b) // it never fails
-		fresh = secretBegins + base64.StdEncoding.EncodeToString(b)
+		made = secretBegins + base64.StdEncoding.EncodeToString(b)
 	default:
-		if fresh = want.Secret; keyOf(fresh) == nil {
+		if made = want.Secret; keyOf(made) == nil {
 			return "", seqd.Errorf(seqd.CodeInvalidRequest, whySecret)
 		}
 	}
-	if len(d.Secrets) > 0 && d.Secrets[0].Text == fresh {
-		return fresh, nil
+	if len(d.Secrets) > 0 && d.Secrets[0].Text == made {
+		return made, nil
 	}
-	d.Secrets = append([]secret{{Text: fresh}}, d.Secrets[:min(1, len(d.Secrets))]...)
+	d.Secrets = append([]secret{{Text: made}}, d.Secrets[:min(1, len(d.Secrets))]...)
 	if len(d.Secrets) > 1 {
 		d.Secrets[1].Until = now.Add(secretLasts).UnixMilli()
 	}
-	return fresh, nil
+	return made, nil
 }
 
 // order adds a replay. done is how many of them are done.

@@ -188,7 +188,7 @@ func (s *Subscriptions) Put(ctx context.Context, name string, want admin.Subscri
 			begin[b] = last
 		}
 	}
-	fresh := ""
+	made := ""
 	d, err := s.change(ctx, name, func(d *definition) (err error) {
 		if err := may(d.revision); err != nil {
 			return err
@@ -198,14 +198,14 @@ func (s *Subscriptions) Put(ctx context.Context, name string, want admin.Subscri
 				return err
 			}
 		}
-		fresh, err = d.put(want, begin, s.opts.Now())
+		made, err = d.put(want, begin, s.opts.Now())
 		return err
 	})
 	if err != nil {
 		return admin.Subscription{}, err
 	}
 	shown := d.shown()
-	shown.Secret = fresh
+	shown.Secret = made
 	return shown, nil
 }
 

@@ -35,8 +35,8 @@ type Work struct {
 // Key returns the key of the work's document.
 func (w *Work) Key() string { return w.doc.Key }
 
-// Body is the body of a work's document. Readers of works that other nodes own decode it.
-type Body struct {
+// body is that of a work's document.
+type body struct {
 	Owner
 	State json.RawMessage `json:"state,omitempty"`
 }
@@ -55,7 +55,7 @@ func (t *Terms) Take(ctx context.Context, kind, key string) (*Work, error) {
 
 // read reads a work, whoever owns it.
 func (t *Terms) read(ctx context.Context, in place, kind, key string) (*Work, error) {
-	var b Body
+	var b body
 	doc, err := in.readBody(ctx, kind, key, &b)
 	if err != nil {
 		return nil, err
@@ -151,7 +151,7 @@ func (w *Work) write(ctx context.Context, next Owner, state json.RawMessage, exp
 func (w *Work) put(ctx context.Context, s session, owner Owner, state json.RawMessage, expires int64) error {
 	next := w.doc
 	next.Expires = expires
-	next, err := w.terms.putBody(ctx, w.in, next, Body{owner, state}, s.fence)
+	next, err := w.terms.putBody(ctx, w.in, next, body{owner, state}, s.fence)
 	if err == nil {
 		w.doc, w.Owner, w.State = next, owner, state
 	}
