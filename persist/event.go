@@ -19,9 +19,6 @@ const (
 	EventDefinition = "definition.changed"
 )
 
-// EventTypes are all of them.
-var EventTypes = []string{EventExpired, EventVoid, EventIssued, EventExhausting, EventDefinition}
-
 // EventBatch is events of one source with consecutive numbers. A source is a document that says what
 // happened to it, with the same write that changes it, and that counts its events: 1, 2, 3, …
 //

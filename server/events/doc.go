@@ -39,9 +39,9 @@
 // A stream is pages of 128 events. The open page, the last one, is in the document of the work. Others
 // are documents of their own, which expire.
 //
-// To add a type of event, name it in package persist (event.go) and in docs/EVENTS.md, and write it
-// with the change that it tells of. In a ledger it is a kind of entry (State.event and
-// Entry.eventType of package ledger). Nothing in this package names a type.
+// To add a type of event, name it in package persist (event.go), in types of package subscriptions
+// and in docs/EVENTS.md, and write it with the change that it tells of. In a ledger it is a kind of
+// entry (State.event and Entry.eventType of package ledger). Nothing in this package names a type.
 //
 // stream.go decides, and does no I/O. publisher.go writes, wait.go waits for others, events.go reads,
 // and list.go answers requests.

@@ -39,6 +39,9 @@ const (
 	statePending, stateIsDead = "pending", "dead"
 )
 
+// types are all types of events.
+var types = []string{persist.EventExpired, persist.EventVoid, persist.EventIssued, persist.EventExhausting, persist.EventDefinition}
+
 // definition is the body of the document of a subscription. Only requests change it, and the node
 // that finds the receiver gone.
 type definition struct {
@@ -144,8 +147,8 @@ func check(name string, want *admin.SubscriptionRequest) error {
 		return invalid("from: %.20q is neither now nor oldest", want.From)
 	}
 	for _, t := range want.Types {
-		if !slices.Contains(persist.EventTypes, t) {
-			return invalid("types: %.40q is no type of events; there is %s", t, strings.Join(persist.EventTypes, ", "))
+		if !slices.Contains(types, t) {
+			return invalid("types: %.40q is no type of events; there is %s", t, strings.Join(types, ", "))
 		}
 	}
 	for _, b := range want.BizTypes {
