@@ -1,13 +1,16 @@
-// Package coordination defines what package server/terms needs of a coordinator: a place for
-// sessions, for the advice of the leader and for permits. The store is one, and the drivers are
-// coordination/consul and coordination/zookeeper.
+// Package coordination defines where package server/terms can have the sessions of nodes, the work
+// "leader" with its manifest, and permits: the documents of the store, or a coordinator. The drivers
+// for coordinators are coordination/consul and coordination/zookeeper.
 //
 // A coordinator says who should do a work. The document of the work, which is always in the store,
 // says who may. So a coordinator that is away, was wiped or is the wrong one costs time, and never a
 // number: see docs/COORDINATION.md.
 //
-// To add a driver, write a package that implements [Documents] and passes package coordinationtest,
-// and open it in server/backends/coordination.go.
+// To add a driver:
+//
+//  1. Write a package that implements [Coordinator], and passes package coordinationtest.
+//  2. Add its name to server/config/coordination.go, with a check of what it needs.
+//  3. Open it in server/backends/coordination.go, and say in docs/COORDINATION.md how it is used.
 package coordination
 
 import (
@@ -41,7 +44,7 @@ type Documents interface {
 
 var _ Documents = persist.Documents(nil)
 
-// Coordinator is a coordinator that is not the store.
+// Coordinator is a system other than the store that has documents, such as Consul.
 type Coordinator interface {
 	Documents
 	io.Closer
@@ -66,8 +69,8 @@ const (
 	idKey  = "id"
 )
 
-// Identify returns the ID of a coordinator, and gives it one if it has none: one that lost its data
-// is another one.
+// Identify returns the ID of a coordinator. If the coordinator has none, Identify writes one. So a
+// coordinator that lost its data gets another ID.
 func Identify(ctx context.Context, documents Documents) (id string, err error) {
 	doc, err := documents.Read(ctx, idKind, idKey)
 	if errors.Is(err, persist.ErrNotFound) {

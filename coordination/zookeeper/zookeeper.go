@@ -18,9 +18,9 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// session is how long a server keeps what it knows of a connection that is gone. Nothing depends on
-// it.
-const session = 10 * time.Second
+// sessionTimeout is that of a session of ZooKeeper, which is not one of a node: a server keeps what it
+// knows of a connection for that long after the connection is gone. Nothing depends on it.
+const sessionTimeout = 10 * time.Second
 
 // Documents are in ZooKeeper. They are safe for concurrent use.
 type Documents struct {
@@ -264,7 +264,7 @@ func (d *Documents) connect() (*link, error) {
 		defer cancel()
 		return d.opts.Dial(ctx, network, addr)
 	}
-	conn, _, err := zk.Connect(d.opts.Addrs, session, zk.WithDialer(dial), zk.WithLogger(silent{}), zk.WithLogInfo(false),
+	conn, _, err := zk.Connect(d.opts.Addrs, sessionTimeout, zk.WithDialer(dial), zk.WithLogger(silent{}), zk.WithLogInfo(false),
 		zk.WithHostProvider(&hosts{addrs: d.opts.Addrs, next: d.server}))
 	if err != nil {
 		return nil, coordination.Unavailable(err)

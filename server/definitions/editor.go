@@ -255,7 +255,7 @@ func (e *Editor) tryChange(ctx context.Context, name, what string, change admin.
 		}
 		return b, storeError(err)
 	}
-	_ = e.copyEvent(context.WithoutCancel(ctx), name, next.said.Told) // the leader copies what was left
+	_ = e.copyEvent(context.WithoutCancel(ctx), name, next.said.Event) // the leader copies what was left
 	if known, _ := e.catalogue.states.get(name); known.revision == written.Revision && known.unusable {
 		next.warnings = append(next.warnings, seqd.Problem{Text: "this node cannot use the definition and refuses to issue; its log says more"})
 	}

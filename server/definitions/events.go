@@ -9,10 +9,10 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// told is the event of the last change of a definition (V1): it is written with the change. Whoever
-// wrote it copies it then, and the next change copies it again before it replaces it. What is not
-// copied because a node was killed in between, the leader finds: see [Editor.CopyEvents].
-type told struct {
+// changeEvent is the event of the last change of a definition (V1). It is written with the change. The
+// node that wrote it copies it then, and the next change copies it again before it replaces it. If a
+// node is killed in between, the leader copies it: see [Editor.CopyEvents].
+type changeEvent struct {
 	// Began is the version at which events began to be counted, and Last the number of this one.
 	Began int64 `json:"began"`
 	Last  int64 `json:"last"`
@@ -25,7 +25,7 @@ type told struct {
 }
 
 // document returns the batch of the event.
-func (t *told) document(name string) (persist.Document, error) {
+func (t *changeEvent) document(name string) (persist.Document, error) {
 	data, err := json.Marshal(struct {
 		Version int64  `json:"version"`
 		Change  string `json:"change"`
@@ -52,25 +52,25 @@ func (s stored) hasEvents() bool {
 // tell adds the event of a change to what the change writes as a version, if the biz type has or had
 // events. It copies the event before, which that replaces.
 func (e *Editor) tell(ctx context.Context, name string, before stored, said *stored, version int64, what, by string) error {
-	if said.Told = before.Told; before.Told != nil {
-		if err := e.copyEvent(ctx, name, before.Told); err != nil {
+	if said.Event = before.Event; before.Event != nil {
+		if err := e.copyEvent(ctx, name, before.Event); err != nil {
 			return err
 		}
 	}
 	if !before.hasEvents() && !said.hasEvents() {
 		return nil
 	}
-	next := told{Began: version, At: e.records.now().UnixMilli(), Version: version, Change: what, Caller: by}
-	if before.Told != nil {
-		next.Began, next.Last = before.Told.Began, before.Told.Last
+	next := changeEvent{Began: version, At: e.records.now().UnixMilli(), Version: version, Change: what, Caller: by}
+	if before.Event != nil {
+		next.Began, next.Last = before.Event.Began, before.Event.Last
 	}
 	next.Last++
-	said.Told = &next
+	said.Event = &next
 	return nil
 }
 
 // copyEvent copies the event of a change, nil for none.
-func (e *Editor) copyEvent(ctx context.Context, name string, t *told) error {
+func (e *Editor) copyEvent(ctx context.Context, name string, t *changeEvent) error {
 	if t == nil {
 		return nil
 	}
@@ -94,7 +94,7 @@ func (e *Editor) CopyEvents(ctx context.Context) error {
 		if err != nil {
 			continue // it has no event
 		}
-		if err := e.copyEvent(ctx, doc.Key, said.Told); err != nil {
+		if err := e.copyEvent(ctx, doc.Key, said.Event); err != nil {
 			return err
 		}
 	}

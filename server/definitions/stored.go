@@ -37,8 +37,8 @@ type stored struct {
 	// Shape is the one that was forced then, "" if none was or the shape has changed since. The
 	// node that builds the definition puts it on record.
 	Shape string `json:"shape,omitempty"`
-	// Told is the event of the last change, nil if there is none.
-	Told *told `json:"told,omitempty"`
+	// Event is that of the last change, nil if there is none.
+	Event *changeEvent `json:"told,omitempty"`
 }
 
 // The values of stored.Source.
@@ -57,7 +57,7 @@ func decode(doc persist.Document) (said stored, err error) {
 	return said, nil
 }
 
-// equal reports whether two say the same. Shape, Source and Told do not count.
+// equal reports whether two say the same. Shape, Source and Event do not count.
 func (s stored) equal(other stored) bool {
 	return s.Enabled == other.Enabled && s.Deleted == other.Deleted && s.Reshaped == other.Reshaped &&
 		equalJSON(s.Definition, other.Definition)

@@ -1,25 +1,3 @@
-// Package events has a stream of events for each biz type that has any: what happened to its numbers,
-// to its definition and to its jobs, in positions 1, 2, 3, … without holes.
-//
-// An event is written with the change that it tells of, by the same compare-and-set, in the document
-// that changes: its source. From there it is copied to a batch ([persist.EventBatch]), and from
-// batches to the stream:
-//
-//	V1 once  every event of a source is in the stream once, and those of one source are in their
-//	         order: stream.publish (stream.go). It needs four things:
-//	           the source writes it with its change, and drops it after it was copied: packages ledger,
-//	           definitions and jobs
-//	           a stream is one work of package terms, so one node writes it: publisher.one
-//	           (publisher.go)
-//	           what one write publishes is noted in the same write, as the number of the last event of
-//	           each source
-//	           a batch is deleted, and a page or a source leaves the document of the stream, after the
-//	           write or the copy that says the same: publisher.step
-//
-// A stream is pages of 128 events. The open page, the last one, is in the document of the work. Others
-// are documents of their own, which expire.
-//
-// stream.go decides, and does no I/O. publisher.go writes, wait.go waits for others, events.go reads.
 package events
 
 import (
@@ -43,20 +21,13 @@ import (
 // Event is something that happened to a biz type.
 type Event = admin.Event
 
-// ErrGone is wrapped by the error of [Streams.Read] if an event after the position is not kept any
-// more: [GoneError] has the oldest position.
-var ErrGone = errors.New("events are not kept any more")
-
-// GoneError says that the events before Oldest are not kept any more. It wraps [ErrGone].
+// GoneError is the error of [Streams.Read] if events after the position are not kept any more.
 type GoneError struct{ Oldest int64 }
 
 // Error implements error.
 func (e *GoneError) Error() string {
-	return fmt.Sprintf("%v: the oldest one that is kept has position %d", ErrGone, e.Oldest)
+	return fmt.Sprintf("events are not kept any more: the oldest one that is kept has position %d", e.Oldest)
 }
-
-// Unwrap returns [ErrGone].
-func (e *GoneError) Unwrap() error { return ErrGone }
 
 // Options are what [New] needs.
 type Options struct {
@@ -177,15 +148,4 @@ func (f *Streams) Last(ctx context.Context, bizType string) (int64, error) {
 		return 0, err
 	}
 	return s.last(), nil
-}
-
-// BizTypes returns the biz types that have a stream, in alphabetical order.
-func (f *Streams) BizTypes(ctx context.Context) (list []string, err error) {
-	for doc, err := range persist.EveryDocument(ctx, f.opts.Documents, kind) {
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, doc.Key)
-	}
-	return list, nil
 }

@@ -26,15 +26,15 @@ const (
 	// removed by one operation.
 	purgePause  = time.Minute
 	purgeAtOnce = 500
-	// missing is how long a batch waits for the one before before the log says so.
+	// missing is how long a batch waits for the batch before it until the log says so.
 	missing = 5 * time.Minute
 )
 
 // publisher writes the streams while this node leads. Only one goroutine uses it.
 type publisher struct {
 	*Streams
-	works map[string]*terms.Work // by biz type: those that this node owns, as it wrote them
-	waits error                  // what waits for too long
+	works map[string]*terms.Work // the streams that this node owns, by biz type, as it wrote them
+	waits error                  // says which batch waits for too long, nil for none
 	// when it purged, and copied what was left; zero if that was before this node led
 	purged, copied time.Time
 }
@@ -190,8 +190,9 @@ func rest(batches []batch, done []persist.Document) (left []batch) {
 	return left
 }
 
-// step makes one step of a stream. What leaves the document is kept before the write, and what is in
-// it by then is deleted after it.
+// step makes one step of a stream: it keeps what leaves the document, writes the document, and
+// deletes the batches whose events are in it, in this order. done are the documents of these. more is
+// true if another step follows.
 func (p *publisher) step(ctx context.Context, w *terms.Work, bizType string, batches []batch) (done []persist.Document, more bool, err error) {
 	s, err := decode(bizType, w.State)
 	if err != nil {
@@ -216,7 +217,7 @@ func (p *publisher) step(ctx context.Context, w *terms.Work, bizType string, bat
 	return st.done, st.more, p.delete(ctx, st.done)
 }
 
-// others returns how far the sources of batches are that the stream does not remember.
+// others returns the number of the last event of each source that the stream does not remember.
 func (p *publisher) others(ctx context.Context, s *stream, bizType string, batches []batch) (map[string]int64, error) {
 	others := make(map[string]int64)
 	for _, b := range batches {
@@ -233,7 +234,8 @@ func (p *publisher) others(ctx context.Context, s *stream, bizType string, batch
 	return others, nil
 }
 
-// source reads how far a source is that a stream has forgotten.
+// source reads the number of the last event of a source that a stream has forgotten, and the revision
+// of the document that has it; 0 and 0 if there is none.
 func (p *publisher) source(ctx context.Context, bizType, name string) (last, revision int64, err error) {
 	doc, err := p.opts.Documents.Read(ctx, sourceKind, bizType+"/"+name)
 	if errors.Is(err, persist.ErrNotFound) {
@@ -270,9 +272,8 @@ func (p *publisher) keep(ctx context.Context, w *terms.Work, page int64, st *ste
 		if last >= of.Last {
 			continue
 		}
-		text, _ := json.Marshal(sourceBody{version, of.Last}) // two numbers
 		err = persist.Put(ctx, p.opts.Documents, persist.Document{
-			Kind: sourceKind, Key: bizType + "/" + of.Name, Revision: revision + 1, Body: string(text), Timestamp: now.UnixMilli(),
+			Kind: sourceKind, Key: bizType + "/" + of.Name, Revision: revision + 1, Body: string(text(sourceBody{version, of.Last})), Timestamp: now.UnixMilli(),
 		})
 		if err != nil {
 			return err

@@ -37,7 +37,7 @@ type stream struct {
 	Sources []source `json:"sources"`
 }
 
-// source is how far a source is in the stream.
+// source is how far a source is in the stream. A source is the document that events tell of.
 type source struct {
 	Name string `json:"name"`
 	Last int64  `json:"last"`
@@ -55,7 +55,7 @@ func (s *stream) lastOf(name string) (last int64, known bool) {
 	return s.Sources[i].Last, true
 }
 
-// batch is a batch and its document.
+// batch is a batch that was read, and its document.
 type batch struct {
 	persist.EventBatch
 	doc persist.Document
@@ -69,19 +69,20 @@ type step struct {
 	full  []Event
 	leave []source
 	next  *stream
-	// changed is whether next is to be written. more is whether there is more to publish after it.
+	// changed is whether next is to be written. more is whether its page is full and the batches have
+	// more: then another step follows.
 	changed, more bool
 	// done are documents all of whose events are in next, or were in the stream before.
 	done []persist.Document
 }
 
-// publish adds the events of batches to a stream, as far as the page goes. others are the numbers of
-// the last events of sources that the stream does not remember, and without the rules that a test
-// takes out.
+// publish is V1, once: it returns the step that adds the events of batches to a stream, as far as the
+// open page has room. others has, for sources that the stream does not remember, the numbers of
+// their last events. without are the rules that a test takes out.
 func (s *stream) publish(batches []batch, others map[string]int64, without ruleset.Set[rule]) (st step) {
 	next := &stream{Page: s.Page, Events: slices.Clip(s.Events), Sources: slices.Clone(s.Sources)}
 	st.next = next
-	told := make(map[string]bool) // the sources that publish now
+	publishing := make(map[string]bool) // the sources that add events now
 	for _, b := range ordered(batches) {
 		last, known := next.lastOf(b.Source)
 		if !known {
@@ -113,7 +114,7 @@ func (s *stream) publish(batches []batch, others map[string]int64, without rules
 				BizType: b.BizType, Key: b.Key, Period: b.Period, At: e.At, Data: e.Data,
 			})
 		}
-		st.changed, told[b.Source] = true, true
+		st.changed, publishing[b.Source] = true, true
 		last = b.First + from + int64(len(events)) - 1
 		next.note(b.Source, last)
 		if last < b.Last() {
@@ -122,8 +123,9 @@ func (s *stream) publish(batches []batch, others map[string]int64, without rules
 		}
 		st.done = append(st.done, b.doc)
 	}
-	// what publishes now is not kept: the write may fail
-	if n := min(len(next.Sources)-mostSources, len(next.Sources)-len(told)); n > 0 {
+	// A source that adds events now stays: keep would say that they are in the stream, and the write of
+	// next may fail.
+	if n := min(len(next.Sources)-mostSources, len(next.Sources)-len(publishing)); n > 0 {
 		st.leave, next.Sources = next.Sources[:n], next.Sources[n:]
 	}
 	return st
@@ -154,7 +156,12 @@ func ordered(batches []batch) []batch {
 // encode returns a stream as its document has it.
 func (s *stream) encode() json.RawMessage {
 	s.Version = version
-	text, err := json.Marshal(s)
+	return text(s)
+}
+
+// text returns a body as a document has it.
+func text(body any) json.RawMessage {
+	text, err := json.Marshal(body)
 	if err != nil {
 		panic(err) // it is numbers and texts
 	}
@@ -199,11 +206,7 @@ func pageKey(bizType string, page int64) string { return fmt.Sprintf("%s/%016d",
 
 // pageDocument returns the document of a page that is full.
 func pageDocument(bizType string, page int64, full []Event, now, expires int64) persist.Document {
-	text, err := json.Marshal(pageBody{version, full})
-	if err != nil {
-		panic(err) // it is numbers and texts
-	}
-	return persist.Document{Kind: pageKind, Key: pageKey(bizType, page), Revision: 1, Body: string(text), Timestamp: now, Expires: expires}
+	return persist.Document{Kind: pageKind, Key: pageKey(bizType, page), Revision: 1, Body: string(text(pageBody{version, full})), Timestamp: now, Expires: expires}
 }
 
 func decodePage(doc *persist.Document) ([]Event, error) {

@@ -138,7 +138,7 @@ func TestRestoredSchedule(t *testing.T) {
 		c.first.kill()
 		synctest.Wait()
 		for _, want := range []string{"[" + made.ID + "]", "[]"} {
-			must.Equal(t, fmt.Sprint(must.Get(Restored(t.Context(), c.store.Documents(), time.Now(), 72*time.Hour))(t)), want)
+			must.Equal(t, fmt.Sprint(must.Get(Restored(t.Context(), c.store.Documents(), time.Now()))(t)), want)
 		}
 		b := c.node("b")
 		time.Sleep(2 * time.Minute)

@@ -18,7 +18,7 @@ func Restored(ctx context.Context, documents persist.Documents, now time.Time) (
 			return ids, err
 		}
 		j, owner, err := jobIn(doc)
-		if errors.Is(err, errRemoved) || err == nil && j.ended() {
+		if errors.Is(err, errRemoved) || err == nil && (j.ended() || j.Code != "") { // which is set: it fails anyway
 			continue
 		}
 		if err != nil {

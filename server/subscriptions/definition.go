@@ -47,12 +47,12 @@ var types = []string{persist.EventExpired, persist.EventVoid, persist.EventIssue
 // that finds the receiver gone.
 type definition struct {
 	Version int `json:"version"`
-	// Made differs if a subscription that was deleted is made again under its name.
+	// Made is random: it differs if a subscription that was deleted is made again under its name.
 	Made     string   `json:"made"`
 	URL      string   `json:"url"`
 	BizTypes []string `json:"bizTypes"`
 	Types    []string `json:"types,omitempty"`
-	// Begin is the position behind which a biz type began, or [events.Oldest].
+	// Begin is, by biz type, the position behind which it began, or [events.Oldest].
 	Begin   map[string]int64 `json:"begin"`
 	Enabled bool             `json:"enabled"`
 	Reason  string           `json:"reason,omitempty"`
@@ -73,15 +73,16 @@ type secret struct {
 	Until int64  `json:"until,omitempty"`
 }
 
-// order is a replay: of what is dead if BizType is "".
+// order is a replay that a request asked for: of a biz type from a position on, or of what is dead if
+// BizType is "".
 type order struct {
 	Number  int64  `json:"number"`
 	BizType string `json:"bizType,omitempty"`
 	From    int64  `json:"from,omitempty"`
 }
 
-// read reads the body of a document of this package.
-func read(doc persist.Document, to any, has *int) error {
+// decode reads the body of a document of this package.
+func decode(doc persist.Document, to any, has *int) error {
 	if err := json.Unmarshal([]byte(doc.Body), to); err != nil {
 		return fmt.Errorf("%w: %s: %w", persist.ErrInvalid, doc.PersistID(), err)
 	}
@@ -105,7 +106,7 @@ func text(body any) string {
 
 func definitionIn(doc persist.Document) (*definition, error) {
 	d := &definition{name: doc.Key, revision: doc.Revision, updated: doc.Timestamp}
-	if err := read(doc, d, &d.Version); err != nil {
+	if err := decode(doc, d, &d.Version); err != nil {
 		return nil, err
 	}
 	if len(d.Secrets) == 0 {
@@ -282,8 +283,9 @@ func (s *state) order(o order) {
 	s.Done = o.Number
 }
 
-// moves returns which of the works that a session has not it takes, and which it releases, by the
-// manifest: what that does not name stays where it is.
+// moves returns which works a session takes, and which it releases. works is what the manifest says.
+// A work that the manifest does not name stays where it is. has reports whether the session has a
+// work.
 func moves(works map[string][]string, session string, has func(work string) bool) (take, release []string) {
 	for other, names := range works {
 		for _, name := range names {

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -45,7 +44,7 @@ type delivery struct {
 }
 
 func deliveryIn(doc persist.Document) (d delivery, err error) {
-	err = read(doc, &d, &d.Version)
+	err = decode(doc, &d, &d.Version)
 	return d, err
 }
 
@@ -62,9 +61,9 @@ func documentOf(d *definition, e events.Event, now time.Time) persist.Document {
 
 // answer is what came of an attempt.
 type answer struct {
-	err  error // nil if the receiver has it
-	gone bool  // the receiver wants nothing any more
-	wait time.Duration
+	err  error         // nil if the receiver has it
+	gone bool          // the receiver answered 410: the subscription is disabled
+	wait time.Duration // what Retry-After asks for, 0 for nothing
 }
 
 // failed notes an attempt that failed, and returns when the document is due next. jitter is random,
@@ -121,21 +120,18 @@ func (d *delivery) shown(doc persist.Document) admin.Delivery {
 	return s
 }
 
-// isGone reports whether an answer disables the subscription.
-func isGone(status int) bool { return status == http.StatusGone }
-
-// queue has the deliveries of a subscription that this node knows, in the order of their keys. Its
-// methods are for a caller who holds a lock.
+// queue has the deliveries of a subscription that this node knows, pending and dead ones, in the
+// order of their keys. Its methods are for a caller who holds a lock.
 type queue struct {
-	list    []*waiting
+	list    []*queued
 	sending int             // how many are sent now
 	busy    map[string]bool // the sources of these
 	failing bool            // the last attempt failed
 	leaving bool            // another node should send
 }
 
-// waiting is a delivery in a queue.
-type waiting struct {
+// queued is a delivery in a queue.
+type queued struct {
 	key, source string
 	// due is when it is sent or, if it is dead, removed.
 	due  int64
@@ -144,20 +140,17 @@ type waiting struct {
 	sending, delivered bool
 }
 
-func newWaiting(key string, d *delivery, due int64) *waiting {
-	source := d.Event.ID
-	if i := strings.LastIndexByte(source, '/'); i >= 0 {
-		source = source[:i]
-	}
-	return &waiting{key: key, source: strings.Clone(source), due: due, dead: d.Dead}
+func newQueued(key string, d *delivery, due int64) *queued {
+	source, _ := d.Event.Source()
+	return &queued{key: key, source: strings.Clone(source), due: due, dead: d.Dead}
 }
 
 func (q *queue) find(key string) (int, bool) {
-	return slices.BinarySearchFunc(q.list, key, func(w *waiting, key string) int { return strings.Compare(w.key, key) })
+	return slices.BinarySearchFunc(q.list, key, func(w *queued, key string) int { return strings.Compare(w.key, key) })
 }
 
 // add adds a delivery, or learns what the store says of one that is not being sent.
-func (q *queue) add(w *waiting) {
+func (q *queue) add(w *queued) {
 	i, known := q.find(w.key)
 	switch {
 	case !known:
@@ -186,7 +179,7 @@ func (q *queue) pending() (n int) {
 // next returns a delivery to send, nil for none. At most most are sent at once, only one while the
 // receiver fails, and one of each source: so the events of a source keep their order unless an
 // attempt fails.
-func (q *queue) next(now int64, most int) *waiting {
+func (q *queue) next(now int64, most int) *queued {
 	if q.leaving || q.sending >= most || q.failing && q.sending > 0 {
 		return nil
 	}
@@ -205,14 +198,14 @@ func (q *queue) next(now int64, most int) *waiting {
 }
 
 // sent notes that an attempt is over.
-func (q *queue) sent(w *waiting) {
+func (q *queue) sent(w *queued) {
 	w.sending = false
 	q.sending--
 	delete(q.busy, w.source)
 }
 
 // expired returns the dead ones that are to be removed.
-func (q *queue) expired(now int64) (list []*waiting) {
+func (q *queue) expired(now int64) (list []*queued) {
 	for _, w := range q.list {
 		if w.dead && w.due <= now {
 			list = append(list, w)

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/http"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -30,8 +29,8 @@ const (
 	// answerPatience bounds an attempt, and mostAnswer is how much of an answer is read.
 	answerPatience = 15 * time.Second
 	mostAnswer     = 4 << 10
-	// page is how many events are read at once, and pages how often that is done in a round.
-	page, pages = 256, 4
+	// mostReads is how often a stream is read in a round. A read returns at most a page of it.
+	mostReads = 4
 	// listPause is how often the deliveries are listed anew: a node that had lost the work may have
 	// made some.
 	listPause = time.Minute
@@ -60,8 +59,9 @@ func (h *held) end() {
 	h.stop()
 }
 
-// step does what there is to do now. leave is true if another node should send. step returns false if
-// this node does not send for the subscription any more.
+// step does what there is to do now. lasts are the positions of the last events of streams. leave is
+// true if another node should send. step returns false if this node does not send for the
+// subscription any more.
 func (h *held) step(all context.Context, lasts map[string]int64, leave bool) (goOn bool) {
 	ctx, cancel := context.WithTimeout(all, storePatience)
 	defer cancel()
@@ -85,6 +85,7 @@ func (h *held) step(all context.Context, lasts map[string]int64, leave bool) (go
 // errReleased is returned if the work was released or removed.
 var errReleased = errors.New("the work was released")
 
+// do is step without locks. left is true if the work is to be released now.
 func (h *held) do(ctx context.Context, lasts map[string]int64, left bool) error {
 	if h.work == nil {
 		if err := h.take(ctx); err != nil {
@@ -261,7 +262,7 @@ func (h *held) list(ctx context.Context, d *definition) error {
 		}
 		if v, err := deliveryIn(doc); err == nil && v.Made == d.Made {
 			h.mu.Lock()
-			h.queue.add(newWaiting(doc.Key, &v, doc.Expires))
+			h.queue.add(newQueued(doc.Key, &v, doc.Expires))
 			h.mu.Unlock()
 		}
 	}
@@ -301,19 +302,20 @@ func (h *held) expire(ctx context.Context) error {
 	return nil
 }
 
-// fill takes the next events of all streams, as long as there is room.
+// fill makes deliveries of the next events of all streams, as long as there is room. lasts are the
+// positions of the last events.
 func (h *held) fill(ctx context.Context, d *definition, lasts map[string]int64) error {
 	for _, bizType := range d.BizTypes {
 		last, known := lasts[bizType]
-		for range pages {
+		for range mostReads {
 			h.mu.Lock()
-			limit := min(page, mostPending-h.queue.pending())
+			limit := mostPending - h.queue.pending()
 			h.mu.Unlock()
 			at := h.state.At[bizType]
 			if !known || at >= last || limit <= 0 {
 				break
 			}
-			if err := h.takeEvents(ctx, d, bizType, at, limit); err != nil {
+			if err := h.makeDeliveries(ctx, d, bizType, at, limit); err != nil {
 				return err
 			}
 		}
@@ -321,10 +323,9 @@ func (h *held) fill(ctx context.Context, d *definition, lasts map[string]int64) 
 	return nil
 }
 
-// takeEvents is V2, kept: it makes documents of the next events of a stream, and then writes the
-// position up to which it has done so. If the node is killed in between, the next one makes them
-// again, which changes nothing.
-func (h *held) takeEvents(ctx context.Context, d *definition, bizType string, at int64, limit int) error {
+// makeDeliveries is V2, kept: it writes deliveries of the next events of a stream, and then the
+// position. If the node is killed in between, the next one writes them again, which changes nothing.
+func (h *held) makeDeliveries(ctx context.Context, d *definition, bizType string, at int64, limit int) error {
 	list, missed, err := h.read(ctx, bizType, at, limit)
 	if err != nil {
 		return err
@@ -343,24 +344,19 @@ func (h *held) takeEvents(ctx context.Context, d *definition, bizType string, at
 		next.Missed += missed
 	}
 	var docs []persist.Document
-	var queued []*waiting
+	var added []*queued
 	for _, e := range list {
 		if d.sends(&e) {
 			doc := documentOf(d, e, now)
-			docs, queued = append(docs, doc), append(queued, newWaiting(doc.Key, &delivery{Event: e}, now.UnixMilli()))
+			docs, added = append(docs, doc), append(added, newQueued(doc.Key, &delivery{Event: e}, now.UnixMilli()))
 		}
 	}
-	steps := []func() error{
-		func() error { return h.opts.Documents.Keep(ctx, docs) },
-		func() error { return h.write(ctx, next) },
-	}
+	first, second := func() error { return h.opts.Documents.Keep(ctx, docs) }, func() error { return h.write(ctx, next) }
 	if sabotage.Off(sabotage.DeliveryFirst) {
-		slices.Reverse(steps)
+		first, second = second, first
 	}
-	for _, step := range steps {
-		if err == nil {
-			err = step()
-		}
+	if err = first(); err == nil {
+		err = second()
 	}
 	if err != nil {
 		h.listed = time.Time{} // they may be there or not
@@ -368,7 +364,7 @@ func (h *held) takeEvents(ctx context.Context, d *definition, bizType string, at
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, w := range queued {
+	for _, w := range added {
 		if _, known := h.queue.find(w.key); !known { // one that is known has waited for longer
 			h.queue.add(w)
 		}
@@ -396,7 +392,7 @@ func (h *held) start() {
 }
 
 // next returns a delivery to send, with a slot for the attempt; nil if there is none.
-func (h *held) next() *waiting {
+func (h *held) next() *queued {
 	if h.sends.Err() != nil {
 		return nil
 	}
@@ -415,7 +411,7 @@ func (h *held) next() *waiting {
 }
 
 // attempt is V2, kept: it sends an event, and removes its document only if the receiver has it.
-func (h *held) attempt(w *waiting) {
+func (h *held) attempt(w *queued) {
 	ctx, cancel := context.WithTimeout(h.sends, storePatience)
 	defer cancel()
 	doc, v, err := h.delivery(ctx, w)
@@ -455,7 +451,7 @@ func (h *held) attempt(w *waiting) {
 }
 
 // delivery reads what is to be sent. It returns a document of revision 0 if there is none.
-func (h *held) delivery(ctx context.Context, w *waiting) (doc persist.Document, v delivery, err error) {
+func (h *held) delivery(ctx context.Context, w *queued) (doc persist.Document, v delivery, err error) {
 	doc, err = h.opts.Documents.Read(ctx, persist.DeliveryKind, w.key)
 	if errors.Is(err, persist.ErrNotFound) {
 		return persist.Document{}, v, nil
@@ -467,28 +463,28 @@ func (h *held) delivery(ctx context.Context, w *waiting) (doc persist.Document, 
 }
 
 // due notes when a delivery is due.
-func (h *held) due(w *waiting, at int64, dead bool) {
+func (h *held) due(w *queued, at int64, dead bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	w.due, w.dead = at, dead
 }
 
 // forget notes that a delivery was removed.
-func (h *held) forget(w *waiting) {
+func (h *held) forget(w *queued) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.queue.remove(w.key)
 }
 
 // later lets a delivery wait for a moment.
-func (h *held) later(w *waiting) {
+func (h *held) later(w *queued) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	w.due = h.opts.Now().Add(pauses[0]).UnixMilli()
 }
 
 // answered writes what came of an attempt.
-func (h *held) answered(ctx context.Context, w *waiting, doc persist.Document, v *delivery, a answer) {
+func (h *held) answered(ctx context.Context, w *queued, doc persist.Document, v *delivery, a answer) {
 	h.mu.Lock()
 	h.queue.failing = a.err != nil
 	w.delivered = a.err == nil
@@ -511,7 +507,7 @@ func (h *held) answered(ctx context.Context, w *waiting, doc persist.Document, v
 
 // delivered removes the document of an event that the receiver has. If that fails, it is tried again,
 // and the event is not sent again by this node.
-func (h *held) delivered(ctx context.Context, w *waiting, doc persist.Document) {
+func (h *held) delivered(ctx context.Context, w *queued, doc persist.Document) {
 	err := h.opts.Documents.Delete(ctx, doc.Kind, doc.Key, doc.Revision)
 	if err != nil && !errors.Is(err, persist.ErrNotFound) {
 		h.later(w)
@@ -539,7 +535,7 @@ func (h *held) post(d *definition, v *delivery) (a answer) {
 		return answer{err: err}
 	}
 	return answer{
-		err: outbound.Accepted(resp), gone: isGone(resp.StatusCode),
+		err: outbound.Accepted(resp), gone: resp.StatusCode == http.StatusGone,
 		wait: outbound.RetryAfter(resp.Header.Get("Retry-After"), now, longestPause),
 	}
 }

@@ -40,7 +40,7 @@ func TestFailed(t *testing.T) {
 func TestQueue(t *testing.T) {
 	var q queue
 	for i, id := range []string{"a/1", "b/1", "a/2", "c/1"} {
-		q.add(newWaiting(keyIn("x", int64(i)), &delivery{Event: events.Event{ID: id}}, 10))
+		q.add(newQueued(keyIn("x", int64(i)), &delivery{Event: events.Event{ID: id}}, 10))
 	}
 	must.Equal(t, q.next(9, 2) == nil, true, "none is due")
 	one, two := q.next(10, 2), q.next(10, 2)
@@ -55,7 +55,7 @@ func TestQueue(t *testing.T) {
 	q.failing = true
 	must.Equal(t, q.next(30, 9) == nil, true, "the receiver fails")
 	q.remove(one.key)
-	q.add(newWaiting(two.key, &delivery{Event: events.Event{ID: "b/1"}}, 99)) // it is being sent
+	q.add(newQueued(two.key, &delivery{Event: events.Event{ID: "b/1"}}, 99)) // it is being sent
 	must.Equal(t, q.list[0] == two && len(q.list) == 3, true)
 	q.list[1].dead = true
 	must.Equal(t, q.pending(), 2)

@@ -59,7 +59,7 @@ func workIn(doc persist.Document) (s state, owner terms.Owner, err error) {
 		return s, b.Owner, err
 	}
 	doc.Body = string(b.State)
-	err = read(doc, &s, &s.Version)
+	err = decode(doc, &s, &s.Version)
 	return s, b.Owner, err
 }
 
@@ -132,15 +132,12 @@ func (s *Subscriptions) round(all context.Context, last string) (session string)
 		}
 	})
 	lasts := s.lasts(all)
-	each(slices.Collect(maps.Keys(s.held)), func(name string) {
-		mu.Lock()
-		h := s.held[name]
-		mu.Unlock()
-		if !h.step(all, lasts, slices.Contains(release, name)) {
+	each(slices.Collect(maps.Values(s.held)), func(h *held) {
+		if !h.step(all, lasts, slices.Contains(release, h.name)) {
 			h.end()
 			mu.Lock()
 			defer mu.Unlock()
-			delete(s.held, name)
+			delete(s.held, h.name)
 		}
 	})
 	s.measure()
@@ -151,21 +148,17 @@ func (s *Subscriptions) round(all context.Context, last string) (session string)
 	return session
 }
 
-// each calls f for all names, a few at a time.
-func each(names []string, f func(name string)) {
+// each calls f for all of a list, a few at a time.
+func each[T any](list []T, f func(T)) {
 	var all sync.WaitGroup
-	left := make(chan string)
-	for range min(parallel, len(names)) {
+	turns := make(chan struct{}, parallel)
+	for _, one := range list {
+		turns <- struct{}{}
 		all.Go(func() {
-			for name := range left {
-				f(name)
-			}
+			defer func() { <-turns }()
+			f(one)
 		})
 	}
-	for _, name := range names {
-		left <- name
-	}
-	close(left)
 	all.Wait()
 }
 
@@ -197,7 +190,7 @@ func (h *held) take(ctx context.Context) error {
 	}
 	h.state = state{}
 	if w.State != nil {
-		if err := read(persist.Document{Kind: workKind, Key: h.name, Body: string(w.State)}, &h.state, &h.state.Version); err != nil {
+		if err := decode(persist.Document{Kind: workKind, Key: h.name, Body: string(w.State)}, &h.state, &h.state.Version); err != nil {
 			return err
 		}
 	}
@@ -205,8 +198,8 @@ func (h *held) take(ctx context.Context) error {
 	return nil
 }
 
-// lasts returns the last position of each stream that a subscription of this node has. It is read once
-// in a round for all of them; one that cannot be read is missing.
+// lasts returns the position of the last event of each stream that a subscription of this node has. A
+// stream is read once in a round for all of them; one that cannot be read is missing.
 func (s *Subscriptions) lasts(all context.Context) map[string]int64 {
 	wanted := make(map[string]bool)
 	s.mu.Lock()

@@ -1,20 +1,3 @@
-// Package subscriptions sends the events of streams to receivers, by HTTP.
-//
-// A subscription is a document that says what is sent where (definition), and a work of package
-// terms, whose state says up to which position of each stream every event has been taken (state). An
-// event that was taken is a document of its own (delivery) until the receiver has it.
-//
-//	V2 kept    an event is taken before its position is written (held.take), and its document is
-//	           removed only after a 2xx, or a time after it was given up (held.attempt). So each event
-//	           is sent at least once, whatever node is killed
-//	V3 sender  one node sends for a subscription: the one that owns the work (Subscriptions.hold). It
-//	           releases the work only after all that it sends is answered (Subscriptions.release)
-//
-// The leader's manifest says which node should send for which subscription. What is sent does not
-// depend on it, nor on one sender: two of them would send an event twice, and lose none.
-//
-// definition.go and delivery.go decide and do no I/O. subscriptions.go has what callers use, run.go
-// what a node does every second, and held.go what it does for one subscription.
 package subscriptions
 
 import (

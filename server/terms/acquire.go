@@ -3,7 +3,6 @@ package terms
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/seqd/seqd/persist"
 )
@@ -51,21 +50,6 @@ func (t *Terms) Acquire(ctx context.Context, kind, key, name string, most int) (
 		}
 		return next, nil
 	})
-}
-
-// StandBy calls Acquire until a permit is free, or until ctx ends.
-func (t *Terms) StandBy(ctx context.Context, kind, key, name string, most int) (*Permit, error) {
-	for {
-		p, err := t.Acquire(ctx, kind, key, name, most)
-		if !errors.Is(err, ErrNoPermit) {
-			return p, err
-		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(beatPause):
-		}
-	}
 }
 
 // Free gives the permit back. It returns nil too if the session that held it is over: then others

@@ -9,7 +9,7 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// InStore is the ID of the store as a coordinator.
+// InStore is the ID that [Terms.Coordinator] returns if there is no coordinator.
 const InStore = "store"
 
 // place is where documents are kept: the store, or a coordinator.
@@ -26,11 +26,12 @@ func (p place) put(ctx context.Context, doc persist.Document, fence string) erro
 	return persist.PutFenced(ctx, p.fenced, doc, fence)
 }
 
-// apart reports whether a coordinator keeps what is not a work.
+// apart reports whether a coordinator has the sessions, the work "leader" and the permits.
 func (t *Terms) apart() bool { return t.opts.Coordinator != nil && t.opts.Shared }
 
-// Coordinator returns the ID of what keeps sessions, "" if it is not known yet, and why this node
-// could not renew its session there, nil if it could.
+// Coordinator returns the ID of the coordinator that has the sessions, [InStore] if the store has
+// them, "" if it is not known yet. trouble is why this node could not renew its session there, nil if
+// it could.
 func (t *Terms) Coordinator() (id string, trouble error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -54,8 +54,8 @@ type Options struct {
 // Terms is the part that a node takes: its session, and who leads. It is safe for concurrent use.
 type Terms struct {
 	opts   Options
-	works  place         // of works
-	coord  place         // of all else
+	works  place         // has the works: the store
+	coord  place         // has sessions, the work "leader" and permits: a coordinator, or the store too
 	replan chan struct{} // see [Terms.Replan]
 	// plannedAt is when this node planned last. Only advise uses it.
 	plannedAt time.Time

@@ -98,7 +98,7 @@ func (s *State) batches(counter string, entries []*Entry) (docs []persist.Docume
 			source = of
 			b = newBatch(counter, source, e.Seq)
 		}
-		for _, event := range e.told(counter) {
+		for _, event := range e.sourceEvents(counter) {
 			if len(b.Events) == persist.MostBatchEvents {
 				end()
 				b = newBatch(counter, source, b.Last()+1)
@@ -145,8 +145,8 @@ type eventRun struct {
 	To   int64 `json:"to"`
 }
 
-// told returns the events that an entry is.
-func (e *Entry) told(counter string) (list []persist.SourceEvent) {
+// sourceEvents returns the events that an entry is.
+func (e *Entry) sourceEvents(counter string) (list []persist.SourceEvent) {
 	for runs := range slices.Chunk(e.Runs, mostRuns) {
 		text := eventText{Reason: e.Reason, Caller: seqd.OwnerName(e.Caller)}
 		if e.ID != "" {

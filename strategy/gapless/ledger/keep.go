@@ -84,18 +84,18 @@ func (m *Machine) copies(e *Entry) bool {
 func (m *Machine) collect() {
 	k := &m.keeping
 	s := m.state
-	var told []*Entry
+	var chosen []*Entry
 	for _, e := range s.Outbox {
 		if !m.copies(e) {
 			continue
 		}
-		told = append(told, e)
+		chosen = append(chosen, e)
 		if n := len(k.revs); n == 0 || k.revs[n-1] != e.Rev {
 			k.revs = append(k.revs, e.Rev)
 		}
 		k.docs = append(k.docs, e.Records(m.cfg.Counter)...)
 	}
-	k.docs = append(k.docs, s.batches(m.cfg.Counter, told)...)
+	k.docs = append(k.docs, s.batches(m.cfg.Counter, chosen)...)
 	k.active = true
 	if m.rules.Has(RuleCopied) {
 		m.markCopied()

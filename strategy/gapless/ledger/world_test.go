@@ -303,7 +303,7 @@ func (w *world) copied() {
 	}
 	for _, e := range w.state.Outbox {
 		if e.Seq > 0 {
-			note(e.Seq, e.told(counter))
+			note(e.Seq, e.sourceEvents(counter))
 		}
 	}
 	for seq := range w.state.Events {
