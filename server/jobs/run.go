@@ -133,10 +133,7 @@ func isSchedule(doc persist.Document) bool {
 // begin (J4). One that only has to end needs no permit: all may be held for long, or no node may
 // give any.
 func (s *Jobs) begin(ctx, all context.Context, id string, owner terms.Owner, ends bool) (more bool, err error) {
-	s.mu.Lock()
-	here := s.here[id]
-	s.mu.Unlock()
-	if here {
+	if s.isHere(id) {
 		return true, nil
 	}
 	key, working, ok := s.opts.Terms.Session()
@@ -150,7 +147,7 @@ func (s *Jobs) begin(ctx, all context.Context, id string, owner terms.Owner, end
 	}
 	var permit *terms.Permit
 	if !ends {
-		permit, err = s.opts.Terms.Acquire(ctx, permitKind, permitKey, id, s.opts.AtOnce)
+		permit, err = s.opts.Terms.Acquire(ctx, permitKind, permitKey, id, s.opts.AtOnce, s.isHere)
 	}
 	if errors.Is(err, terms.ErrNoPermit) || errors.Is(err, terms.ErrNoSession) {
 		return false, nil
@@ -172,6 +169,13 @@ func (s *Jobs) begin(ctx, all context.Context, id string, owner terms.Owner, end
 		}
 	})
 	return true, nil
+}
+
+// isHere reports whether this node does a job, and uses its permit.
+func (s *Jobs) isHere(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.here[id]
 }
 
 // leave gives the permit of a job back, if it has one. It tries that until all ends: the permit would

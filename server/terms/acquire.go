@@ -23,8 +23,13 @@ type Permit struct {
 // Acquire gets one of at most most permits, which the document of this kind and key records. name
 // says what the permit is for: a session gets one for each name, however often it asks. Errors are
 // [ErrNoPermit], [ErrNoSession] and those of the store. After an error of the store the session may
-// hold the permit nevertheless.
-func (t *Terms) Acquire(ctx context.Context, kind, key, name string, most int) (*Permit, error) {
+// hold the permit nevertheless, and it may not be the session that needs it next. So uses reports
+// whether the caller uses the permit that it holds for another name: Acquire frees the others. If uses
+// is nil, it uses all.
+func (t *Terms) Acquire(ctx context.Context, kind, key, name string, most int, uses func(name string) bool) (*Permit, error) {
+	if uses == nil {
+		uses = func(string) bool { return true }
+	}
 	s, ok := t.own()
 	switch {
 	case !ok:
@@ -45,7 +50,7 @@ func (t *Terms) Acquire(ctx context.Context, kind, key, name string, most int) (
 				}
 			}
 		}
-		if next, p.Slot, ok = before.take(s.key, name, most, func(session string) bool { return dead[session] }); !ok {
+		if next, p.Slot, ok = before.take(s.key, name, most, func(session string) bool { return dead[session] }, uses); !ok {
 			return next, ErrNoPermit
 		}
 		return next, nil

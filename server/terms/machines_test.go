@@ -186,6 +186,7 @@ func TestPermits(t *testing.T) {
 	var p Permits
 	dead := map[string]bool{}
 	isDead := func(s string) bool { return dead[s] }
+	all, none := func(string) bool { return true }, func(string) bool { return false }
 	for range 20_000 {
 		s, name, before := fmt.Sprint("s", r.IntN(8)), fmt.Sprint("n", r.IntN(2)), p
 		const most = 3
@@ -195,7 +196,7 @@ func TestPermits(t *testing.T) {
 		case r.IntN(20) == 0:
 			dead[s] = !dead[s]
 		case !dead[s]:
-			p, _, _ = p.take(s, name, most, isDead) // also if it is full: the dead are dropped
+			p, _, _ = p.take(s, name, most, isDead, all) // also if it is full: the dead are dropped
 		}
 		seen := map[int]bool{}
 		for _, h := range p.Holders {
@@ -209,14 +210,18 @@ func TestPermits(t *testing.T) {
 		}
 	}
 	p = Permits{Most: 1, Holders: []Holder{{Session: "a", Slot: 0}}}
-	_, _, ok := p.take("b", "", 1, isDead)
+	_, _, ok := p.take("b", "", 1, isDead, all)
 	must.Equal(t, ok, false, "the only permit is held")
 	dead["a"] = true
-	next, slot, ok := p.take("b", "", 1, isDead)
+	next, slot, ok := p.take("b", "", 1, isDead, all)
 	must.Equal(t, ok && slot == 0 && len(next.Holders) == 1, true, "its holder died")
 	must.Equal(t, len(p.Holders), 1, "the permits before")
-	_, slot, ok = next.take("b", "", 1, isDead)
+	_, slot, ok = next.take("b", "", 1, isDead, all)
 	must.Equal(t, ok && slot == 0, true, "taken again")
+	_, _, ok = next.take("b", "x", 1, isDead, all)
+	must.Equal(t, ok, false, "it uses the only permit")
+	next, slot, ok = next.take("b", "x", 1, isDead, none)
+	must.Equal(t, ok && slot == 0 && len(next.Holders) == 1, true, "it does not use the one that it holds")
 	_, held := next.free("c", "")
 	must.Equal(t, held, false, "freed by another session")
 }

@@ -23,10 +23,16 @@ type Holder struct {
 }
 
 // take is K7, permits: it returns the permits after a session has got one, and its slot. The
-// permits of dead sessions are free. ok is false if none is free.
-func (p Permits) take(session, name string, most int, dead func(session string) bool) (next Permits, slot int, ok bool) {
+// permits of dead sessions are free, and those that the session does not use. ok is false if none is
+// free.
+func (p Permits) take(session, name string, most int, dead, uses func(string) bool) (next Permits, slot int, ok bool) {
 	next = Permits{Most: most, Holders: slices.Clone(p.Holders)}
-	next.Holders = slices.DeleteFunc(next.Holders, func(h Holder) bool { return h.Session != session && dead(h.Session) })
+	next.Holders = slices.DeleteFunc(next.Holders, func(h Holder) bool {
+		if h.Session == session {
+			return h.Name != name && !uses(h.Name)
+		}
+		return dead(h.Session)
+	})
 	if i := next.find(session, name); i >= 0 { // an earlier attempt has got it
 		return next, next.Holders[i].Slot, true
 	}

@@ -57,14 +57,14 @@ func (c *cluster) wipe() {
 func TestCoordinatorIsWiped(t *testing.T) {
 	apart(t, 3, func(t *testing.T, c *cluster, n []*node) {
 		w := c.take(n[0], "w", nil)
-		p := must.Get(n[0].Acquire(t.Context(), "permit", "p", "x", 1))(t)
+		p := must.Get(n[0].Acquire(t.Context(), "permit", "p", "x", 1, nil))(t)
 		id, _ := n[0].Coordinator()
 		key, working, _ := n[0].Session()
 		c.wipe()
 		for range 40 {
 			_, err := n[1].Take(t.Context(), "work", "w")
 			must.Equal(t, err == nil && working.Err() == nil, false, "two nodes do a work")
-			_, err = n[2].Acquire(t.Context(), "permit", "p", "y", 1)
+			_, err = n[2].Acquire(t.Context(), "permit", "p", "y", 1, nil)
 			must.Equal(t, err == nil && working.Err() == nil, false, "two nodes hold the permit")
 			c.sleep(100 * time.Millisecond)
 		}

@@ -299,7 +299,7 @@ func TestNewNodeWaits(t *testing.T) {
 		defer late.end()
 		c.sleep(time.Second)
 		c.take(late, "new", ErrTaken)
-		must.Is(t, must.Err(late.Acquire(t.Context(), "permit", "p", "", 1)), ErrNoPermit)
+		must.Is(t, must.Err(late.Acquire(t.Context(), "permit", "p", "", 1, nil)), ErrNoPermit)
 		c.sleep(3 * time.Second)
 		c.take(late, "new", nil)
 	})
@@ -314,7 +314,7 @@ func TestDamagedDocuments(t *testing.T) {
 		}
 		c.take(n[0], "x", persist.ErrInvalid)
 		n[0].Replan() // nothing is planned
-		must.Is(t, must.Err(n[0].Acquire(t.Context(), "permit", "x", "", 1)), persist.ErrInvalid)
+		must.Is(t, must.Err(n[0].Acquire(t.Context(), "permit", "x", "", 1, nil)), persist.ErrInvalid)
 	})
 }
 
@@ -344,7 +344,7 @@ func TestPermitsOfNodes(t *testing.T) {
 	simulate(t, 3, func(t *testing.T, c *cluster, n []*node) {
 		acquire := func(n *node, name string, want error) *Permit {
 			t.Helper()
-			p, err := n.Acquire(t.Context(), "permit", "p", name, 2)
+			p, err := n.Acquire(t.Context(), "permit", "p", name, 2, nil)
 			must.Is(t, err, want)
 			return p
 		}

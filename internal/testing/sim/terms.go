@@ -253,7 +253,7 @@ func (l *life) doWork(ctx context.Context, d *worlds.Dice, work string) {
 func (l *life) holdPermit(ctx context.Context, d *worlds.Dice) {
 	own, name := l.terms.Load(), fmt.Sprint("p", d.Below(permits))
 	session, _, _ := own.Session()
-	permit, err := own.Acquire(ctx, permitKind, name, "", mostPermits)
+	permit, err := own.Acquire(ctx, permitKind, name, "", mostPermits, nil)
 	if err != nil {
 		return
 	}

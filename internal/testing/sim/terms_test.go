@@ -64,7 +64,7 @@ func (h hand) writes(job *terms.Work) {
 func (h hand) holds(permit string, length time.Duration) {
 	own := h.terms.Load()
 	session, _, _ := own.Session()
-	got, err := own.Acquire(context.Background(), permitKind, permit, "", mostPermits)
+	got, err := own.Acquire(context.Background(), permitKind, permit, "", mostPermits, nil)
 	if err != nil {
 		return
 	}
