@@ -236,6 +236,8 @@ networkPolicy: {dataPorts: [6432]}
 	if len(claim.VolumeClaimTemplates) != 0 || claim.Template.Spec.Volumes[1].PersistentVolumeClaim.ClaimName != "mine" {
 		t.Errorf("the claim is not used: %+v", claim)
 	}
+	agreeing := chart(t, "a", "--values", example("postgres"), "--set", "config.coordination.driver=consul,config.coordination.addrs={consul:8500}")
+	agreeing.check(t, []int{dns, dns, collector, postgresPort, 8500})
 	open := chart(t, "a", "--values", example("bolt"), "--set", "secretName=,config.auth.mode=none")
 	open.check(t, []int{dns, dns, collector})
 }

@@ -40,7 +40,7 @@ place for it. The argument is a dict: at (the path so far) and value.
 {{- if kindIs "map" .value }}
 {{- range $key, $value := .value }}
 {{- $path := printf "%s.%s" $at $key }}
-{{- if and (has $key (list "url" "uri" "dsn" "password" "sentinelPassword" "tokens" "key" "secret")) $value }}
+{{- if and (has $key (list "url" "uri" "dsn" "password" "sentinelPassword" "tokens" "token" "key" "secret")) $value }}
 {{- fail (printf "%s is a secret, and a ConfigMap is no place for it: put it into the Secret %s" $path "that secretName names, as docs/CONFIGURATION.md says") }}
 {{- end }}
 {{- include "seqd.noSecrets" (dict "at" $path "value" $value) }}
@@ -84,7 +84,7 @@ place for it. The argument is a dict: at (the path so far) and value.
 {{- toYaml $config }}
 {{- end }}
 
-{{/* The ports of the store and of Redis, as JSON. The address of the store is in the Secret, so its port is the usual one. */}}
+{{/* The ports of the store, of Redis and of the coordinator, as JSON. The address of the store is in the Secret, so its port is the usual one. */}}
 {{- define "seqd.dataPorts" -}}
 {{- $ports := dict "mongo" 27017 "postgres" 5432 "mysql" 3306 }}
 {{- $list := list }}
@@ -93,6 +93,7 @@ place for it. The argument is a dict: at (the path so far) and value.
 {{- range .addrs }}{{ $list = append $list (regexFind "[0-9]+$" . | int) }}{{ end }}
 {{- if and .addrs .masterName }}{{ $list = append $list 6379 }}{{ end }}
 {{- end }}
+{{- range dig "coordination" "addrs" list .Values.config }}{{ $list = append $list (regexFind "[0-9]+$" . | int) }}{{ end }}
 {{- .Values.networkPolicy.dataPorts | default (sortAlpha $list | uniq) | toJson }}
 {{- end }}
 
