@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // These variables name the program of Consul, and the folder with the libraries of ZooKeeper.
@@ -98,31 +99,38 @@ func StartZooKeeper(t testing.TB, servers int) []*Coordinator {
 
 // serves asks a server of ZooKeeper whether it serves.
 func (c *Coordinator) serves(ctx context.Context) error {
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", c.Addr())
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	if _, err = io.WriteString(conn, "srvr"); err != nil {
-		return err
-	}
-	said, err := io.ReadAll(conn)
-	if err == nil && !strings.Contains(string(said), "Mode:") {
-		err = errors.New(string(said))
+	said, err := c.srvr(ctx)
+	if err == nil && !strings.Contains(said, "Mode:") {
+		err = errors.New(said)
 	}
 	return err
 }
 
 // Leads reports whether a server of ZooKeeper leads.
 func (c *Coordinator) Leads() bool {
-	conn, err := net.Dial("tcp", c.Addr())
+	said, _ := c.srvr(context.Background())
+	return strings.Contains(said, "Mode: leader")
+}
+
+// srvrPatience bounds one question. A server that begins may take a connection and never answer on it,
+// so whoever waits asks again.
+const srvrPatience = 5 * time.Second
+
+// srvr returns what a server of ZooKeeper says of itself.
+func (c *Coordinator) srvr(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, srvrPatience)
+	defer cancel()
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", c.Addr())
 	if err != nil {
-		return false
+		return "", err
 	}
 	defer conn.Close()
-	_, _ = io.WriteString(conn, "srvr") // then it says nothing
-	said, _ := io.ReadAll(conn)
-	return strings.Contains(string(said), "Mode: leader")
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	if _, err = io.WriteString(conn, "srvr"); err != nil {
+		return "", err
+	}
+	said, err := io.ReadAll(conn)
+	return string(said), err
 }
 
 // Start starts the server, with what it had, and waits until it answers.
