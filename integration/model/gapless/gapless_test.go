@@ -130,10 +130,10 @@ func allRules() (names []string) {
 // write of a history that was lost is also kept out by the fence, and by processes that are stopped
 // before an operator raises a store that has none. A node of a world asks for the fence at each read,
 // so it needs no record to know that the document went back. Who is told a reservation again may have asked
-// before that ended. The model knows one time since when nodes were awake.
+// before that ended. The model knows one time since when nodes were awake, and has no events.
 var elsewhere = map[string]bool{
 	ledger.RuleDue.String(): true, ledger.RuleEvicted.String(): true, ledger.RuleLineage.String(): true, ledger.RuleAhead.String(): true,
-	ledger.RuleStill.String(): true, ledger.RuleToldEnd.String(): true,
+	ledger.RuleStill.String(): true, ledger.RuleToldEnd.String(): true, ledger.RuleTold.String(): true,
 }
 
 // searched is how many seeds the search for what breaks without a rule takes at most.
