@@ -109,9 +109,7 @@ func (f *Streams) stream(ctx context.Context, bizType string) (*stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	var body struct {
-		State json.RawMessage `json:"state"`
-	}
+	var body terms.Body
 	if err := json.Unmarshal([]byte(doc.Body), &body); err != nil {
 		return nil, fmt.Errorf("%w: the stream of %s: %w", persist.ErrInvalid, bizType, err)
 	}

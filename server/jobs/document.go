@@ -17,15 +17,9 @@ const (
 	pageKind = "jobrun"
 )
 
-// body is that of a work: see package terms.
-type body struct {
-	terms.Owner
-	State json.RawMessage `json:"state,omitempty"`
-}
-
 // documentOf returns the document of a new job.
 func documentOf(id string, j *job, resultTTL time.Duration) (persist.Document, error) {
-	text, err := json.Marshal(body{State: j.encode()})
+	text, err := json.Marshal(terms.Body{State: j.encode()})
 	return persist.Document{Kind: kind, Key: id, Revision: 1, Body: string(text), Timestamp: j.Created, Expires: j.due(resultTTL)}, err
 }
 
@@ -34,7 +28,7 @@ var errRemoved = errors.New("the job was removed")
 
 // jobIn returns the job in a document, and its owner.
 func jobIn(doc persist.Document) (*job, terms.Owner, error) {
-	var b body
+	var b terms.Body
 	if err := json.Unmarshal([]byte(doc.Body), &b); err != nil {
 		return nil, b.Owner, fmt.Errorf("%w: job %s: %w", persist.ErrInvalid, doc.Key, err)
 	}

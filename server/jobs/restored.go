@@ -8,6 +8,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/server/terms"
 )
 
 // Restored lets the jobs fail that have not ended in a store, because a backup of it was restored:
@@ -26,7 +27,7 @@ func Restored(ctx context.Context, documents persist.Documents, now time.Time) (
 		}
 		j.fail(seqd.Errorf(seqd.CodeConflict, "a backup of the store was restored, in which this job had not ended: make another one for the numbers that you still need"))
 		j.At = min(j.At, now.UnixMilli())
-		text, err := json.Marshal(body{owner, j.encode()})
+		text, err := json.Marshal(terms.Body{Owner: owner, State: j.encode()})
 		if err != nil {
 			return ids, err
 		}

@@ -51,10 +51,7 @@ func (s *Subscriptions) Figures() Figures {
 
 // workIn returns the state in the document of a work, and its owner.
 func workIn(doc persist.Document) (s state, owner terms.Owner, err error) {
-	var b struct {
-		terms.Owner
-		State json.RawMessage `json:"state"`
-	}
+	var b terms.Body
 	if err := json.Unmarshal([]byte(doc.Body), &b); err != nil || b.State == nil {
 		return s, b.Owner, err
 	}

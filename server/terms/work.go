@@ -35,8 +35,8 @@ type Work struct {
 // Key returns the key of the work's document.
 func (w *Work) Key() string { return w.doc.Key }
 
-// body is that of a work's document.
-type body struct {
+// Body is that of a work's document, for packages that read or create documents themselves.
+type Body struct {
 	Owner
 	State json.RawMessage `json:"state,omitempty"`
 }
@@ -55,7 +55,7 @@ func (t *Terms) Take(ctx context.Context, kind, key string) (*Work, error) {
 
 // read reads a work, whoever owns it.
 func (t *Terms) read(ctx context.Context, in place, kind, key string) (*Work, error) {
-	var b body
+	var b Body
 	doc, err := in.readBody(ctx, kind, key, &b)
 	if err != nil {
 		return nil, err
@@ -151,7 +151,7 @@ func (w *Work) write(ctx context.Context, next Owner, state json.RawMessage, exp
 func (w *Work) put(ctx context.Context, fence string, owner Owner, state json.RawMessage, expires int64) error {
 	next := w.doc
 	next.Expires = expires
-	next, err := w.terms.putBody(ctx, w.in, next, body{owner, state}, fence)
+	next, err := w.terms.putBody(ctx, w.in, next, Body{owner, state}, fence)
 	if err == nil {
 		w.doc, w.Owner, w.State = next, owner, state
 	}
