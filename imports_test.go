@@ -329,23 +329,27 @@ var rules = map[string]rule{
 		why: "it traces requests and commands of any kind",
 	},
 	"server/jobs": {
-		may: ". internal/literal internal/sabotage persist server/admin server/terms",
+		may: ". internal/literal internal/sabotage persist server/admin server/storeerror server/terms",
 		why: "it issues through an interface, and depends neither on HTTP nor on a strategy",
 	},
 	"server/subscriptions": {
-		may: ". internal/outbound internal/version net/http persist server/admin server/events server/terms",
+		may: ". internal/outbound internal/version net/http persist server/admin server/events server/storeerror server/terms",
 		why: "it sends what the streams have, by the terms, and knows nothing of who else reads them",
 	},
 	"server/events": {
-		may: ". internal/ruleset internal/sabotage persist server/admin server/logging server/terms",
+		may: ". internal/ruleset internal/sabotage persist server/admin server/logging server/storeerror server/terms",
 		why: "it moves events that are documents, whatever they tell of, and depends neither on HTTP nor on a strategy",
+	},
+	"server/storeerror": {
+		may: ". persist",
+		why: "it says what became of any question to the store, whoever asks it",
 	},
 	"server/terms": {
 		may: "coordination internal/instant persist server/logging",
 		why: "who does a piece of work is decided by documents of the store and of a coordinator, whatever the work is",
 	},
 	"server/workers": {
-		may: ". internal/longlock persist server/admin strategy/snowflake/machineid",
+		may: ". internal/longlock persist server/admin server/storeerror strategy/snowflake/machineid",
 		why: "it leases by the protocol of machine IDs, and depends neither on HTTP nor on a strategy that issues",
 	},
 	"server/tracing/tracingtest": {

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
-	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/server/admin"
+	"github.com/seqd/seqd/server/storeerror"
 )
 
 var _ admin.Events = (*Streams)(nil)
@@ -56,17 +56,8 @@ func (f *Streams) none(ctx context.Context, bizType string, after int64) ([]Even
 
 // failure returns what callers see of an error of the store, nil for nil.
 func failure(err error) error {
-	var e *seqd.Error
-	var gone *GoneError
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &e):
-		return e
-	case errors.As(err, &gone):
+	if gone, ok := errors.AsType[*GoneError](err); ok {
 		return seqd.Errorf(seqd.CodeEventsGone, "the oldest event that is kept has position %d: go on with after=%d, or leave after out", gone.Oldest, gone.Oldest-1)
-	case errors.Is(err, persist.ErrNewer), errors.Is(err, persist.ErrInvalid):
-		return seqd.Errorf(seqd.CodeConflict, "what the store has of the events cannot be used: %v", err)
 	}
-	return &seqd.Error{Code: seqd.CodeStoreUnavailable, Detail: "the store cannot be asked for events", RetryAfter: time.Second, Err: err}
+	return storeerror.Of(err, "the events", "events")
 }

@@ -36,6 +36,7 @@ import (
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/server/admin"
+	"github.com/seqd/seqd/server/storeerror"
 	"github.com/seqd/seqd/server/terms"
 )
 
@@ -438,16 +439,8 @@ func (s *Jobs) shown(id string, j *job, owner terms.Owner) admin.Job {
 
 // failure returns what callers see of an error of the store, nil for nil.
 func failure(err error) error {
-	var e *seqd.Error
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &e):
-		return e
-	case errors.Is(err, persist.ErrConflict):
+	if _, known := errors.AsType[*seqd.Error](err); !known && errors.Is(err, persist.ErrConflict) {
 		return seqd.Errorf(seqd.CodePreconditionFailed, "the job was changed meanwhile")
-	case errors.Is(err, persist.ErrNewer), errors.Is(err, persist.ErrInvalid):
-		return seqd.Errorf(seqd.CodeConflict, "what the store has of the job cannot be used: %v", err)
 	}
-	return &seqd.Error{Code: seqd.CodeStoreUnavailable, Detail: "the store cannot be asked for jobs", RetryAfter: time.Second, Err: err}
+	return storeerror.Of(err, "the job", "jobs")
 }

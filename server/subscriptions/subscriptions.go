@@ -3,7 +3,6 @@ package subscriptions
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -15,6 +14,7 @@ import (
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/server/admin"
 	"github.com/seqd/seqd/server/events"
+	"github.com/seqd/seqd/server/storeerror"
 	"github.com/seqd/seqd/server/terms"
 )
 
@@ -431,17 +431,8 @@ func unknown(name string) *seqd.Error {
 
 // failure returns what callers see of an error of the store, nil for nil.
 func failure(err error) error {
-	var e *seqd.Error
-	var gone *events.GoneError
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &e):
-		return e
-	case errors.As(err, &gone):
+	if gone, ok := errors.AsType[*events.GoneError](err); ok {
 		return seqd.Errorf(seqd.CodeEventsGone, "these events are not kept any more: the oldest one that is kept has position %d", gone.Oldest)
-	case errors.Is(err, persist.ErrNewer), errors.Is(err, persist.ErrInvalid):
-		return seqd.Errorf(seqd.CodeConflict, "what the store has of the subscription cannot be used: %v", err)
 	}
-	return &seqd.Error{Code: seqd.CodeStoreUnavailable, Detail: "the store cannot be asked for subscriptions", RetryAfter: time.Second, Err: fmt.Errorf("subscriptions: %w", err)}
+	return storeerror.Of(err, "the subscription", "subscriptions")
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/server/admin"
+	"github.com/seqd/seqd/server/storeerror"
 )
 
 // Options are what [New] needs.
@@ -268,13 +269,4 @@ func isHeld(s persist.Slot, now int64) bool { return s.Token != "" && s.Until >=
 func registry(pool string) string { return "workers " + pool }
 
 // failure returns what callers see of an error of the store.
-func failure(err error) error {
-	var e *seqd.Error
-	switch {
-	case errors.As(err, &e):
-		return e
-	case errors.Is(err, persist.ErrNewer), errors.Is(err, persist.ErrInvalid):
-		return seqd.Errorf(seqd.CodeConflict, "what the store has of the pool cannot be used: %v", err)
-	}
-	return &seqd.Error{Code: seqd.CodeStoreUnavailable, Detail: "the store cannot be asked for worker IDs", RetryAfter: time.Second, Err: err}
-}
+func failure(err error) error { return storeerror.Of(err, "the pool", "worker IDs") }
