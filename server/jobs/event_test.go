@@ -76,7 +76,7 @@ func TestEndIsTold(t *testing.T) {
 
 		late, _, err := c.first.Create(t.Context(), admin.NewJob{BizType: "coupon", Count: 1, At: time.Now().Add(time.Hour)})
 		must.Do(t, err)
-		must.Do(t, c.first.Remove(t.Context(), late.ID, func(admin.Job) error { return nil }))
+		must.Do(t, c.first.Remove(t.Context(), late.ID, anybody))
 		want = append(want, ends(late.ID, cancelled, 1, 0, ""))
 		must.Equal(t, fmt.Sprint(c.told(c.first)), fmt.Sprint(want))
 
@@ -90,7 +90,7 @@ func TestEndIsTold(t *testing.T) {
 
 		schedule, _, err := c.first.Create(t.Context(), admin.NewJob{BizType: "coupon", Count: 1, Every: "day", At: time.Now().Add(time.Hour)})
 		must.Do(t, err)
-		must.Do(t, c.first.Remove(t.Context(), schedule.ID, func(admin.Job) error { return nil }))
+		must.Do(t, c.first.Remove(t.Context(), schedule.ID, anybody))
 		must.Equal(t, fmt.Sprint(c.told(c.first)), fmt.Sprint(want))
 		time.Sleep(2 * c.resultTTL)
 		must.Equal(t, len(must.Get(c.store.Documents().List(t.Context(), kind, "", 10))(t)), 0, "jobs after their time")
@@ -158,7 +158,6 @@ func TestRemovedAfterTelling(t *testing.T) {
 		c.first.dumb.Store(true)
 		id := c.create(10)
 		c.await(c.first, id, done)
-		anybody := func(admin.Job) error { return nil }
 		must.Code(t, c.first.Remove(t.Context(), id, anybody), seqd.CodeStoreUnavailable)
 		time.Sleep(2 * c.resultTTL)
 		c.await(c.first, id, done)

@@ -65,7 +65,7 @@ func TestSchedule(t *testing.T) {
 			time.Sleep(time.Minute)
 			must.Equal(t, c.count(a), 2, "the schedule, and the last job: those before have expired")
 			if day == 4 {
-				must.Do(t, a.Remove(t.Context(), made.ID, func(admin.Job) error { return nil }))
+				must.Do(t, a.Remove(t.Context(), made.ID, anybody))
 				must.Equal(t, c.await(a, made.ID, cancelled).EndedAt != "", true, "it has ended")
 			}
 			a.kill()
@@ -121,7 +121,7 @@ func TestJobOfAScheduleIsRemoved(t *testing.T) {
 		must.Do(t, c.store.Documents().Create(t.Context(), must.Get(documentOf(id, one, time.Hour))(t)))
 		c.await(n, id, done)
 		time.Sleep(2 * time.Minute)
-		must.Do(t, n.Remove(t.Context(), id, func(admin.Job) error { return nil }))
+		must.Do(t, n.Remove(t.Context(), id, anybody))
 		must.Is(t, c.store.Documents().Create(t.Context(), must.Get(documentOf(id, one, time.Hour))(t)), persist.ErrExists)
 		time.Sleep(time.Hour)
 		must.Code(t, must.Err(n.Get(t.Context(), id)), seqd.CodeUnknownJob)

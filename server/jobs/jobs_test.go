@@ -200,6 +200,8 @@ func (c *cluster) node(name string) *node {
 	return n
 }
 
+func anybody(admin.Job) error { return nil }
+
 func errOf[A, B any](_ A, _ B, err error) error { return err }
 
 // create makes a job.
@@ -420,7 +422,6 @@ func TestWrongRequests(t *testing.T) {
 func TestRemove(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, false)
-		anybody := func(admin.Job) error { return nil }
 		late, _, err := c.first.Create(t.Context(), admin.NewJob{BizType: "coupon", Count: 1, At: time.Now().Add(time.Hour)})
 		must.Do(t, err)
 		no := errors.New("no")
@@ -471,7 +472,6 @@ func TestRemovedLate(t *testing.T) {
 		c := newCluster(t, false)
 		other := c.node("other")
 		time.Sleep(2 * terms.Life)
-		anybody := func(admin.Job) error { return nil }
 		create := func() string {
 			job, _, err := c.first.Create(t.Context(), admin.NewJob{BizType: "coupon", Count: 10, Once: "key"})
 			must.Do(t, err)
@@ -623,7 +623,7 @@ func TestCancelledWithoutPermit(t *testing.T) {
 			c.first.kill()
 			time.Sleep(time.Minute)
 			must.Equal(t, must.Get(other.Get(t.Context(), id))(t).State, running, "state")
-			must.Do(t, other.Remove(t.Context(), id, func(admin.Job) error { return nil }))
+			must.Do(t, other.Remove(t.Context(), id, anybody))
 			job := c.await(other, id, cancelled)
 			must.Equal(t, int64(len(c.numbers(other, id, true))), job.Done, "numbers until then")
 		})

@@ -56,38 +56,38 @@ func (s *Jobs) Run(ctx context.Context) {
 }
 
 // round begins the jobs that are due, in their order (J2), and removes those that have expired.
-func (s *Jobs) round(all context.Context) error {
-	ctx, cancel := context.WithTimeout(all, storePatience)
+func (s *Jobs) round(running context.Context) error {
+	ctx, cancel := context.WithTimeout(running, storePatience)
 	defer cancel()
 	now := s.opts.Now().UnixMilli()
-	docs, err := s.opts.Documents.Due(ctx, kind, now+1, mostDue)
+	all, err := s.due(ctx, now, mostDue)
 	if err != nil {
 		return err
 	}
 	past, left, stay := now, 0, false // stay: some documents will still be due
-	if s.opts.Past != nil && slices.ContainsFunc(docs, isOver) {
+	if s.opts.Past != nil && slices.ContainsFunc(all, found.over) {
 		before, ok, err := s.opts.Past(ctx)
 		if past = before; !ok || err != nil {
 			past, stay = 0, true
 		}
 	}
-	if slices.ContainsFunc(docs, isSchedule) {
+	if slices.ContainsFunc(all, found.repeats) {
 		if left, err = s.left(ctx); err != nil {
 			return err
 		}
 		stay = stay || left <= 0
 	}
 	if stay {
-		if docs, err = s.opts.Documents.Due(ctx, kind, now+1, mostDue+s.opts.Most); err != nil { // what stays hides no job
+		if all, err = s.due(ctx, now, mostDue+s.opts.Most); err != nil { // what stays hides no job
 			return err
 		}
 	}
 	if sabotage.Off(sabotage.JobOrder) {
-		slices.Reverse(docs)
+		slices.Reverse(all)
 	}
 	free, waiting := s.opts.AtOnce > 0, int64(0)
-	for _, doc := range docs {
-		j, owner, failed := jobIn(doc)
+	for _, f := range all {
+		doc, j, failed := f.doc, f.job, f.err
 		if failed == nil && j.State == queued {
 			waiting++
 		}
@@ -109,7 +109,7 @@ func (s *Jobs) round(all context.Context) error {
 			err = errors.Join(err, s.repeat(ctx, doc, j, left > 0))
 			left--
 		case free || j.Cancel:
-			more, failed := s.begin(ctx, all, doc.Key, owner, j.Cancel)
+			more, failed := s.begin(ctx, running, doc.Key, f.owner, j.Cancel)
 			free = free && more
 			err = errors.Join(err, failed)
 		}
@@ -118,16 +118,32 @@ func (s *Jobs) round(all context.Context) error {
 	return err
 }
 
-// isOver reports whether a document has nothing left but to be removed.
-func isOver(doc persist.Document) bool {
-	j, _, err := jobIn(doc)
-	return errors.Is(err, errRemoved) || err == nil && j.ended()
+// found is a document that is due, and the job in it, or why there is none.
+type found struct {
+	doc   persist.Document
+	job   *job
+	owner terms.Owner
+	err   error
 }
 
-func isSchedule(doc persist.Document) bool {
-	j, _, err := jobIn(doc)
-	return err == nil && j.Every != "" && !j.ended()
+// due returns so many documents that are due, the earliest first.
+func (s *Jobs) due(ctx context.Context, now int64, most int) ([]found, error) {
+	docs, err := s.opts.Documents.Due(ctx, kind, now+1, most)
+	all := make([]found, len(docs))
+	for i, doc := range docs {
+		j, owner, failed := jobIn(doc)
+		all[i] = found{doc, j, owner, failed}
+	}
+	return all, err
 }
+
+// over reports whether a document has nothing left but to be removed.
+func (f found) over() bool {
+	return errors.Is(f.err, errRemoved) || f.err == nil && f.job.ended()
+}
+
+// repeats reports whether a document is a schedule that has not ended.
+func (f found) repeats() bool { return f.err == nil && f.job.Every != "" && !f.job.ended() }
 
 // begin begins a job if nobody runs it, which ends with all. more is false if no further job may
 // begin (J4). One that only has to end needs no permit: all may be held for long, or no node may

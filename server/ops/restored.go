@@ -78,20 +78,17 @@ func Restored(ctx context.Context, cfg *config.Config, tell func(what, done stri
 // ShutTokens disables the tokens of the store, and returns the names of those that were enabled:
 // after a restore some are valid that should not be. Those of the configuration are not touched.
 func ShutTokens(ctx context.Context, cfg *config.Config) (names []string, err error) {
-	if err := checkKept(cfg.Store); err != nil {
-		return nil, err
-	}
-	store, err := backends.NewStore(ctx, cfg.Store, time.Now)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, store.Close()) }()
-	return access.Shut(ctx, store.Documents(), time.Now())
+	return undo(ctx, cfg, access.Shut)
 }
 
 // FailJobs lets the jobs of the store fail that have not ended, and returns their IDs: after a restore
 // they would go on from where they were in the backup.
 func FailJobs(ctx context.Context, cfg *config.Config) (ids []string, err error) {
+	return undo(ctx, cfg, jobs.Restored)
+}
+
+// undo does something to the documents of the store that a restore may have brought back.
+func undo(ctx context.Context, cfg *config.Config, do func(context.Context, persist.Documents, time.Time) ([]string, error)) (names []string, err error) {
 	if err := checkKept(cfg.Store); err != nil {
 		return nil, err
 	}
@@ -100,7 +97,7 @@ func FailJobs(ctx context.Context, cfg *config.Config) (ids []string, err error)
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	return jobs.Restored(ctx, store.Documents(), time.Now())
+	return do(ctx, store.Documents(), time.Now())
 }
 
 // allDefined returns every biz type as the nodes have it, also those that were disabled or deleted.

@@ -201,8 +201,13 @@ func (h *evidence) standby(b *bizType) int64 {
 func (h *evidence) mostWaiting(b *bizType) (most int64) {
 	type change struct{ at, by int64 }
 	var changes []change
+	chunk := int64(0)
 	for n := range h.calls {
-		if c := &h.calls[n]; c.bizType == b && c.kind != record.Range && c.kind != record.Job {
+		switch c := &h.calls[n]; {
+		case c.bizType != b || c.kind == record.Range:
+		case c.kind == record.Job:
+			chunk = max(chunk, chunkOf(c))
+		default:
 			changes = append(changes, change{c.start, int64(c.asked)}, change{c.end, -int64(c.asked)})
 		}
 	}
@@ -211,12 +216,6 @@ func (h *evidence) mostWaiting(b *bizType) (most int64) {
 	for _, c := range changes {
 		now += c.by
 		most = max(most, now)
-	}
-	chunk := int64(0)
-	for n := range h.calls {
-		if c := &h.calls[n]; c.bizType == b && c.kind == record.Job {
-			chunk = max(chunk, chunkOf(c))
-		}
 	}
 	return most + jobsAtOnce*chunk
 }

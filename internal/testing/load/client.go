@@ -108,6 +108,23 @@ func (r *request) http(ctx context.Context) (*http.Request, error) {
 	return req, nil
 }
 
+// sendTo sends a request to a node. The key is its Idempotency-Key, "" for none.
+func (l *Load) sendTo(ctx context.Context, n Node, method, path, body, key string) (status int, header http.Header, answer []byte, err error) {
+	ctx, cancel := context.WithTimeout(ctx, LongPatience)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, n.URL()+path, strings.NewReader(body))
+	if err != nil {
+		panic(err) // cannot fail: it is built from constants and answers
+	}
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if key != "" {
+		req.Header.Set("Idempotency-Key", key)
+	}
+	return l.exchange(req)
+}
+
 func (l *Load) exchange(req *http.Request) (status int, header http.Header, body []byte, err error) {
 	resp, err := l.HTTP.Do(req)
 	if err != nil {

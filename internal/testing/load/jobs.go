@@ -47,17 +47,7 @@ func (l *Load) orderJobs(ctx context.Context, d *Dice) {
 
 // Raw sends a request to a node, and returns what it answers. The body is the Idempotency-Key.
 func (l *Load) Raw(ctx context.Context, n Node, method, path, body string) (status int, header http.Header, text string) {
-	ctx, cancel := context.WithTimeout(ctx, LongPatience)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, method, n.URL()+path, strings.NewReader(body))
-	if err != nil {
-		panic(err) // it is built from constants and answers
-	}
-	if body != "" {
-		req.Header.Set("Content-Type", "application/json")
-		req.Header.Set("Idempotency-Key", body)
-	}
-	status, header, all, err := l.exchange(req)
+	status, header, all, err := l.sendTo(ctx, n, method, path, body, body)
 	if err != nil {
 		return 0, nil, err.Error()
 	}
@@ -91,7 +81,7 @@ func (l *Load) AwaitJobs(ctx context.Context, patience time.Duration) {
 	for i, j := range l.jobs {
 		node := func(n int) Node { return l.Nodes[(i+n)%len(l.Nodes)] }
 		j.State = ""
-		for end := time.Now().Add(patience); j.State != "done" && j.State != "failed" && j.State != "cancelled"; time.Sleep(time.Second) {
+		for end := time.Now().Add(patience); j.State != "done" && j.State != "failed" && j.State != "cancelled"; Rest(ctx, time.Second) {
 			if time.Now().After(end) || ctx.Err() != nil {
 				l.Journal.Find("a job of %d numbers of %s does not end: it is %s with %d", j.count, j.bizType, j.State, j.Done)
 				break

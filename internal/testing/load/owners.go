@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/seqd/seqd/internal/testing/record"
@@ -156,14 +155,7 @@ func (m managed) has(id string) bool {
 
 // manage makes a call about tokens.
 func (l *Load) manage(ctx context.Context, n Node, method, path, body string) (status int, said managed) {
-	ctx, cancel := context.WithTimeout(ctx, LongPatience)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, method, n.URL()+path, strings.NewReader(body))
-	if err != nil {
-		panic(err) // cannot fail: it is built from constants
-	}
-	req.Header.Set("Content-Type", "application/json")
-	status, _, text, err := l.exchange(req)
+	status, _, text, err := l.sendTo(ctx, n, method, path, body, "")
 	if err != nil {
 		return 0, managed{}
 	}

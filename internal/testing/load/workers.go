@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/seqd/seqd/internal/testing/record"
@@ -58,16 +57,7 @@ type workerAnswer struct {
 
 // plain sends a request to a node. The status is 0 if there is no answer, and then the code says why.
 func (l *Load) plain(ctx context.Context, n Node, method, path, body string) (status int, a workerAnswer) {
-	ctx, cancel := context.WithTimeout(ctx, LongPatience)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, method, n.URL()+path, strings.NewReader(body))
-	if err != nil {
-		panic(err) // cannot fail: it is built from constants and answers
-	}
-	if body != "" {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	status, _, text, err := l.exchange(req)
+	status, _, text, err := l.sendTo(ctx, n, method, path, body, "")
 	if err != nil {
 		return 0, workerAnswer{Code: Complaint(err)}
 	}

@@ -29,6 +29,17 @@ export const live = (ctx, pane, path, render, failed = errorNotice) => {
   });
 };
 
+/** Returns f, which looks, so that it also shows in trouble why it failed, until it succeeds. */
+export const watching = (ctx, trouble, f) => async () => {
+  try {
+    await f();
+    refill(trouble);
+  } catch (error) {
+    if (!ctx.signal.aborted) refill(trouble, errorNotice(error));
+    throw error; // every() waits as long as Retry-After says
+  }
+};
+
 /** Returns a field for a name, a key or an ID; props are those of field and of its input. */
 export const plain = (label, name, { help, hint, required, ...input } = {}) => {
   const made = field({

@@ -4,11 +4,11 @@ import { del, get, path, post } from "./api.js";
 import { bar } from "./chart.js";
 import { h, put, refill } from "./dom.js";
 import {
-  askAndDo, atField, attempt, onceOnly, pages, plain, sender, soft, timeField,
+  askAndDo, atField, attempt, onceOnly, pages, plain, sender, soft, timeField, watching,
 } from "./forms.js";
 import { link } from "./routes.js";
 import {
-  button, codeLink, empty, errorNotice, facts, field, linkButton, notice, page, select, status,
+  button, codeLink, empty, facts, field, linkButton, notice, page, select, status,
   table, whileBusy,
 } from "./ui.js";
 import { duration, number, percent, rate, sentence, time } from "./words.js";
@@ -62,18 +62,10 @@ const showJobs = (main, bizType, ctx) => {
     shown = { after, rows };
     return rows;
   });
-  ctx.every(3000, async () => {
+  ctx.every(3000, watching(ctx, trouble, async () => {
     const now = shown;
-    if (!now) return;
-    try {
-      const { jobs } = await load(now.after, true);
-      now.rows.update(inOrder(jobs));
-      refill(trouble);
-    } catch (error) {
-      if (!ctx.signal.aborted) refill(trouble, errorNotice(error));
-      throw error;
-    }
-  });
+    if (now) now.rows.update(inOrder((await load(now.after, true)).jobs));
+  }));
 };
 
 const jobTable = (jobs) => table({
@@ -96,19 +88,13 @@ const jobTable = (jobs) => table({
 const showJob = (main, id, ctx) => {
   const [lead, actions, trouble, figures] = [h("span"), h("div", { class: "actions" }), h("div"), h("div")];
   let shown = ""; // the state that the buttons are for
-  const look = async () => {
-    try {
-      const job = (await get(at(id), { background: true, signal: ctx.signal })).data;
-      refill(trouble);
-      refill(lead, job.name);
-      refill(figures, factsOf(job));
-      if (shown !== job.state) put(actions, actionsOf(job, trouble, look, ctx));
-      shown = job.state;
-    } catch (error) {
-      if (!ctx.signal.aborted) refill(trouble, errorNotice(error));
-      throw error;
-    }
-  };
+  const look = watching(ctx, trouble, async () => {
+    const job = (await get(at(id), { background: true, signal: ctx.signal })).data;
+    refill(lead, job.name);
+    refill(figures, factsOf(job));
+    if (shown !== job.state) put(actions, actionsOf(job, trouble, look, ctx));
+    shown = job.state;
+  });
   put(main, page(`Job ${id.slice(0, 8)}`, { crumbs: home, lead, actions }, trouble, figures));
   ctx.every(2000, look);
 };

@@ -2,7 +2,7 @@
 
 import { del, get, path, request } from "./api.js";
 import { h, put, refill } from "./dom.js";
-import { atField, attempt, changeShown, pages, plain, read, sender, soft } from "./forms.js";
+import { atField, attempt, changeShown, pages, plain, read, sender, soft, watching } from "./forms.js";
 import { link } from "./routes.js";
 import {
   button, confirmByName, empty, errorNotice, facts, fill, linkButton, notice, page, section, table,
@@ -75,25 +75,19 @@ const showPool = (main, name, ctx) => {
     actions: ctx.may("admin") && [linkButton("Edit", link("workers", name, "edit")),
       button("Delete…", { kind: "danger", click: () => pool && remove() })],
   }, trouble, figures, section("Holders", { lead: "At most 1,000 are listed." }, holders)));
-  ctx.every(5000, async () => {
-    try {
-      pool = (await get(at(name), { background: true, signal: ctx.signal })).data;
-      refill(trouble);
-      refill(figures, facts([
-        ["Held", number(pool.held)],
-        ["Free", number(pool.free)],
-        ["Stand by at this node", number(pool.standingBy)],
-        ["Numbers", numbersInWords(pool)],
-        ["Epoch", pool.epoch],
-        ["Lease", pool.ttl],
-        ["Version", `${pool.version}, ${time(pool.updatedAt).textContent}`],
-      ]));
-      holders.update(pool.holders ?? []);
-    } catch (error) {
-      if (!ctx.signal.aborted) refill(trouble, errorNotice(error));
-      throw error;
-    }
-  });
+  ctx.every(5000, watching(ctx, trouble, async () => {
+    pool = (await get(at(name), { background: true, signal: ctx.signal })).data;
+    refill(figures, facts([
+      ["Held", number(pool.held)],
+      ["Free", number(pool.free)],
+      ["Stand by at this node", number(pool.standingBy)],
+      ["Numbers", numbersInWords(pool)],
+      ["Epoch", pool.epoch],
+      ["Lease", pool.ttl],
+      ["Version", `${pool.version}, ${time(pool.updatedAt).textContent}`],
+    ]));
+    holders.update(pool.holders ?? []);
+  }));
 };
 
 /** Deletes a pool in the version that is shown, also if worker IDs were held then. */
