@@ -56,7 +56,7 @@ func (h *held) step(all context.Context, lasts map[string]int64, leave bool) (go
 	defer cancel()
 	h.mu.Lock()
 	h.queue.leaving = leave
-	left := leave && h.queue.sending == 0
+	left := leave && len(h.queue.busy) == 0
 	h.mu.Unlock()
 	err := h.do(ctx, lasts, left)
 	switch {
@@ -137,7 +137,7 @@ func (s *Subscriptions) definition(ctx context.Context, name string) (*definitio
 func (h *held) isSending() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.queue.sending > 0
+	return len(h.queue.busy) > 0
 }
 
 // release lets another node send. All that this node sends is answered: otherwise the other one would
