@@ -297,11 +297,14 @@ func (h *held) fill(ctx context.Context, d *definition, lasts map[string]int64) 
 	for _, bizType := range d.BizTypes {
 		last, known := lasts[bizType]
 		for range mostReads {
+			at := h.state.At[bizType]
+			if !known || at >= last {
+				break
+			}
 			h.mu.Lock()
 			limit := mostPending - h.queue.pending()
 			h.mu.Unlock()
-			at := h.state.At[bizType]
-			if !known || at >= last || limit <= 0 {
+			if limit <= 0 {
 				break
 			}
 			if err := h.makeDeliveries(ctx, d, bizType, at, limit); err != nil {
