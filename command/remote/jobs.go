@@ -128,8 +128,10 @@ so the same command goes on with a download that broke off.`,
 		Args: clitool.Operands("JOB"), ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: withAdmin(env, func(cmd *cobra.Command, a *admin.Admin, args []string) (err error) {
 			id := args[0]
-			if _, err = a.Job(cmd.Context(), id); err == nil && wait {
+			if wait {
 				_, err = a.AwaitJob(cmd.Context(), id, func(admin.Job) {})
+			} else { // so that no file is made for a job that is not there
+				_, err = a.Job(cmd.Context(), id)
 			}
 			if err != nil {
 				return err

@@ -103,6 +103,7 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	}
 	m.collectCounts(to)
 	m.collectProcess(to, s)
+	collectWorks(to, s)
 	m.collectState(to, s)
 }
 
@@ -158,15 +159,6 @@ func (m *Metrics) collectProcess(to chan<- prometheus.Metric, s Source) {
 		idempotentTotal.send(to, float64(h.Replayed), "replayed")
 		idempotentTotal.send(to, float64(h.Failed), "failed")
 	}
-	if s.Jobs != nil {
-		j := s.Jobs()
-		jobsRunning.send(to, float64(j.Running))
-		jobsWaiting.send(to, float64(j.Waiting))
-		jobsEnded.send(to, float64(j.Done), "done")
-		jobsEnded.send(to, float64(j.Failed), "failed")
-		jobsEnded.send(to, float64(j.Cancelled), "cancelled")
-		jobNumbers.send(to, float64(j.Numbers))
-	}
 	if s.AnswerBytes != nil {
 		bytes, most := s.AnswerBytes()
 		answerBytes.send(to, float64(bytes))
@@ -199,6 +191,29 @@ func (m *Metrics) collectProcess(to chan<- prometheus.Metric, s Source) {
 		feedNumber.send(to, float64(number))
 		feedFailures.send(to, float64(failures))
 		feedIgnored.send(to, float64(ignored))
+	}
+}
+
+// collectWorks sends the metrics of jobs and subscriptions.
+func collectWorks(to chan<- prometheus.Metric, s Source) {
+	if s.Jobs != nil {
+		j := s.Jobs()
+		jobsRunning.send(to, float64(j.Running))
+		jobsWaiting.send(to, float64(j.Waiting))
+		jobsEnded.send(to, float64(j.Done), "done")
+		jobsEnded.send(to, float64(j.Failed), "failed")
+		jobsEnded.send(to, float64(j.Cancelled), "cancelled")
+		jobNumbers.send(to, float64(j.Numbers))
+	}
+	if s.Deliveries != nil {
+		d := s.Deliveries()
+		deliveries.send(to, float64(d.Delivered), "delivered")
+		deliveries.send(to, float64(d.Failed), "failed")
+		deliveries.send(to, float64(d.Dead), "dead")
+		deliveries.send(to, float64(d.Gone), "gone")
+		subscriptions.send(to, float64(d.Subscriptions))
+		deliveriesPending.send(to, float64(d.Pending))
+		deliveriesDead.send(to, float64(d.Kept))
 	}
 }
 

@@ -52,15 +52,6 @@ func (m *Metrics) collectState(to chan<- prometheus.Metric, s Source) {
 		known := make(map[string]bool)
 		s.Workers(func(pool string, p Pool) { l.pool(l.labelOf(known, pool), p) })
 	}
-	if s.Deliveries != nil {
-		d := s.Deliveries()
-		for outcome, n := range map[string]int64{"delivered": d.Delivered, "failed": d.Failed, "dead": d.Dead, "gone": d.Gone} {
-			l.put(deliveries, float64(n), outcome, "")
-		}
-		l.put(subscriptions, float64(d.Subscriptions), "", "")
-		l.put(deliveriesPending, float64(d.Pending), "", "")
-		l.put(deliveriesDead, float64(d.Kept), "", "")
-	}
 	if s.Handlers != nil {
 		s.Handlers(func(handler string, v seqd.Measurement) { l.beside("", l.labelOf(l.handlers, handler), v) })
 	}

@@ -124,8 +124,7 @@ func (d *delivery) shown(doc persist.Document) admin.Delivery {
 // order of their keys. Its methods are for a caller who holds a lock.
 type queue struct {
 	list    []*queued
-	sending int             // how many are sent now
-	busy    map[string]bool // the sources of these
+	busy    map[string]bool // the sources of those that are sent now: one of each
 	failing bool            // the last attempt failed
 	leaving bool            // another node should send
 }
@@ -180,13 +179,12 @@ func (q *queue) pending() (n int) {
 // receiver fails, and one of each source: so the events of a source keep their order unless an
 // attempt fails.
 func (q *queue) next(now int64, most int) *queued {
-	if q.leaving || q.sending >= most || q.failing && q.sending > 0 {
+	if q.leaving || len(q.busy) >= most || q.failing && len(q.busy) > 0 {
 		return nil
 	}
 	for _, w := range q.list {
-		if isDue(w.due, now) && !w.sending && !w.dead && !q.busy[w.source] {
+		if isDue(w.due, now) && !w.dead && !q.busy[w.source] {
 			w.sending = true
-			q.sending++
 			if q.busy == nil {
 				q.busy = make(map[string]bool)
 			}
@@ -200,7 +198,6 @@ func (q *queue) next(now int64, most int) *queued {
 // sent notes that an attempt is over.
 func (q *queue) sent(w *queued) {
 	w.sending = false
-	q.sending--
 	delete(q.busy, w.source)
 }
 

@@ -37,5 +37,6 @@
 // dead, shown names its state, and queued and queue.next decide whether it is sent.
 //
 // definition.go and delivery.go decide and do no I/O. subscriptions.go has what callers use, run.go
-// what a node does every second, and held.go what it does for one subscription.
+// what a node does every second, held.go what it does for one subscription, and attempt.go how it
+// sends an event.
 package subscriptions

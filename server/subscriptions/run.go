@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/sabotage"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/server/events"
@@ -250,7 +249,7 @@ func (s *Subscriptions) sweep(all context.Context) {
 			return
 		}
 		name, _, _ := strings.Cut(docs[0].Key, "/")
-		if _, err := s.find(ctx, name); seqd.CodeOf(err) == seqd.CodeUnknownSubscription {
+		if d, err := s.definition(ctx, name); err == nil && d == nil {
 			// one that was made meanwhile may have deliveries by now
 			_ = s.removeAll(ctx, name, nil, s.opts.Now().Add(-sweepPause)) // otherwise the next sweep does
 		}

@@ -30,7 +30,7 @@ type receiver struct {
 	got    map[string]int
 	sends  map[string]string // the host that waits for an answer to an event
 	last   string            // the host that sent last
-	both   int               // how often two hosts waited for an answer to the same event
+	both   int               // see atOnce
 	answer func() (status int, after time.Duration)
 }
 
@@ -103,6 +103,13 @@ func (r *receiver) lastNode() string {
 	return r.nodes[0].name
 }
 
+// atOnce returns how often two hosts waited for an answer to the same event.
+func (r *receiver) atOnce() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.both
+}
+
 // subscribe makes a subscription, or enables one.
 func (w *World) subscribe(name, bizType string) {
 	body := fmt.Sprintf(`{"url":"http://%s/%s","bizTypes":[%q],"from":"oldest"}`, receiverAddr, name, bizType)
@@ -121,7 +128,16 @@ func (w *World) checkDeliveries(r *receiver, name, bizType string) {
 	if w.mayHaveLost() {
 		return
 	}
-	ids := w.eventIDs(bizType)
+	told := w.readEvents(bizType)
+	if told == nil {
+		return
+	}
+	var ids []string
+	for source, last := range told.last {
+		for seq := range last {
+			ids = append(ids, fmt.Sprintf("%s/%d", source, seq+1))
+		}
+	}
 	missing := 0
 	for end := time.Now().Add(delivered); time.Now().Before(end); time.Sleep(5 * time.Second) {
 		missing = 0
@@ -148,26 +164,4 @@ func (w *World) checkDeliveries(r *receiver, name, bizType string) {
 		}
 	}
 	fmt.Fprintf(w.options.Say, "the receiver of %s has %d events, %d of them more than once\n", name, len(ids), twice)
-}
-
-// eventIDs returns the IDs of all events of a biz type.
-func (w *World) eventIDs(bizType string) (ids []string) {
-	for after := int64(0); ; {
-		status, text := w.send(context.Background(), w.load.Nodes[after%int64(len(w.load.Nodes))], http.MethodGet, fmt.Sprintf("/events?bizType=%s&after=%d&limit=1000", bizType, after), "")
-		var page struct {
-			Events []struct{ ID string }
-			Next   int64
-		}
-		if err := json.Unmarshal([]byte(text), &page); err != nil || status != http.StatusOK {
-			w.journal.Find("the events of %s after %d cannot be read: %d %.200s", bizType, after, status, text)
-			return ids
-		}
-		for _, e := range page.Events {
-			ids = append(ids, e.ID)
-		}
-		if len(page.Events) == 0 {
-			return ids
-		}
-		after = page.Next
-	}
 }

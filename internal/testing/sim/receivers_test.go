@@ -108,8 +108,8 @@ var receiverTemptations = []schedule{
 			w.named("c").start()
 			w.awaitReady("after the stop")
 			time.Sleep(time.Minute)
-			if r.both > 0 {
-				w.journal.Find("%d times two nodes sent the same event at once", r.both)
+			if n := r.atOnce(); n > 0 {
+				w.journal.Find("%d times two nodes sent the same event at once", n)
 			}
 			r.behaves(http.StatusOK, 0)
 			r.allReceived(names...)
