@@ -72,13 +72,19 @@ const (
 // Identify returns the ID of a coordinator. If the coordinator has none, Identify writes one. So a
 // coordinator that lost its data gets another ID.
 func Identify(ctx context.Context, documents Documents) (id string, err error) {
-	doc, err := documents.Read(ctx, idKind, idKey)
-	if errors.Is(err, persist.ErrNotFound) {
-		doc = persist.Document{Kind: idKind, Key: idKey, Revision: 1, Body: rand.Text()}
-		if err = documents.Create(ctx, doc); errors.Is(err, persist.ErrExists) {
-			doc, err = documents.Read(ctx, idKind, idKey)
+	if id, err = ReadID(ctx, documents); errors.Is(err, persist.ErrNotFound) {
+		id = rand.Text()
+		err = documents.Create(ctx, persist.Document{Kind: idKind, Key: idKey, Revision: 1, Body: id})
+		if errors.Is(err, persist.ErrExists) {
+			return ReadID(ctx, documents)
 		}
 	}
+	return id, err
+}
+
+// ReadID returns the ID of a coordinator, or [persist.ErrNotFound] if it has none.
+func ReadID(ctx context.Context, documents Documents) (id string, err error) {
+	doc, err := documents.Read(ctx, idKind, idKey)
 	return doc.Body, err
 }
 

@@ -79,9 +79,14 @@ func (d Document) CheckRevision(revision int64) error {
 	return nil
 }
 
+// reader is the operation that [WhyNotRevision] needs.
+type reader interface {
+	Read(ctx context.Context, kind, key string) (Document, error)
+}
+
 // WhyNotRevision is for drivers whose server changes a document only if it has a revision. err is
 // how that ended: if it wraps ErrNotFound, nothing was changed, and WhyNotRevision returns why.
-func WhyNotRevision(ctx context.Context, documents Documents, kind, key string, revision int64, err error) error {
+func WhyNotRevision(ctx context.Context, documents reader, kind, key string, revision int64, err error) error {
 	if !errors.Is(err, ErrNotFound) {
 		return err
 	}

@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/coordination"
@@ -50,8 +49,8 @@ func (b *back) openCoordinator(ctx context.Context) (err error) {
 func (b *back) openTerms(ctx context.Context, id string) {
 	store := b.store.Store
 	fenced, _ := store.(persist.Fenced)
-	options := terms.Options{
-		Documents: store.Documents(), Fenced: fenced, Shared: store.Shared(), Node: id, Now: b.base.opts.now, Log: b.base.log,
+	b.terms = terms.New(terms.Options{
+		Documents: store.Documents(), Fenced: fenced, Coordinator: b.coordinator, Shared: store.Shared(), Node: id, Now: b.base.opts.now, Log: b.base.log,
 		Elsewhere: func() error {
 			if why := b.nodes.Elsewhere(); why != nil {
 				return why
@@ -59,11 +58,7 @@ func (b *back) openTerms(ctx context.Context, id string) {
 			return nil
 		},
 		Wanted: func(ctx context.Context) (map[string]string, error) { return b.subscriptions.Wanted(ctx) },
-	}
-	if b.coordinator != nil {
-		options.Coordinator = b.coordinator
-	}
-	b.terms = terms.New(options)
+	})
 	b.openEvents()
 	b.openSubscriptions(ctx)
 	b.base.background.run(ctx, b.terms.Run)
@@ -72,8 +67,8 @@ func (b *back) openTerms(ctx context.Context, id string) {
 // coordinated returns the ID of what keeps the session of this node, whether that is a coordinator,
 // and why this node cannot use it, "" if it can.
 func (b *back) coordinated() (id string, used bool, trouble string) {
-	id, _ = b.terms.Coordinator()
-	if why := b.uncoordinated(); why != nil {
+	id, err := b.terms.Coordinator()
+	if why := withoutSession(err); why != nil {
 		trouble = why.Detail
 	}
 	return id, b.coordinator != nil, trouble
@@ -93,9 +88,9 @@ func withoutSession(err error) *seqd.Error {
 	case errors.As(err, &why):
 		return why
 	case errors.Is(err, coordination.ErrUnavailable):
-		return &seqd.Error{Code: seqd.CodeNoCoordinator, Detail: "the coordinator does not answer: this node issues, and does no jobs; its log says why"}
+		return seqd.Errorf(seqd.CodeNoCoordinator, "the coordinator does not answer: this node issues, and does no jobs; its log says why")
 	case errors.Is(err, persist.ErrInvalid), errors.Is(err, persist.ErrNewer):
-		return &seqd.Error{Code: seqd.CodeNoCoordinator, Detail: fmt.Sprintf("this node issues, and does no jobs: %v", err)}
+		return seqd.Errorf(seqd.CodeNoCoordinator, "this node issues, and does no jobs: %v", err)
 	}
 	return nil
 }

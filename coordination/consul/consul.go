@@ -130,11 +130,7 @@ func (d *Documents) swapped(ctx context.Context, kind, key string, revision int6
 	if set || err != nil {
 		return err
 	}
-	known, _, err := d.read(ctx, kind, key)
-	if err != nil {
-		return err
-	}
-	return fmt.Errorf("%w: %s had revision %d and was changed", persist.ErrConflict, known.PersistID(), revision)
+	return persist.WhyNotRevision(ctx, d, kind, key, revision, persist.ErrNotFound)
 }
 
 // List implements [coordination.Documents].

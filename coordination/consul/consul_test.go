@@ -42,7 +42,7 @@ func TestAnswersOfOthers(t *testing.T) {
 			"create": func(d *Documents) error { return d.Create(t.Context(), doc) },
 			"read":   func(d *Documents) error { return must.Err(d.Read(t.Context(), "k", "x")) },
 		} {
-			d := New(coordination.Options{Addrs: []string{addr(wrong), addr(right)}, Prefix: "p", Timeout: time.Minute, Dial: new(net.Dialer).DialContext})
+			d := New(coordination.Options{Addrs: []string{addr(wrong), addr(right)}, Prefix: "p", Timeout: 2 * time.Minute, Dial: new(net.Dialer).DialContext})
 			if err := do(d); !errors.Is(err, coordination.ErrUnavailable) {
 				t.Errorf("%s, %s: %v", name, what, err)
 			}

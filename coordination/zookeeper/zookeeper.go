@@ -140,11 +140,7 @@ func (d *Documents) Delete(ctx context.Context, kind, key string, revision int64
 // swap changes a document of a revision.
 func (d *Documents) swap(ctx context.Context, kind, key string, revision int64, change func(c *zk.Conn, version int32) error) error {
 	if revision < 1 || revision > math.MaxInt32 { // for ZooKeeper, version −1 is any
-		known, err := d.Read(ctx, kind, key)
-		if err != nil {
-			return err
-		}
-		return known.CheckRevision(revision)
+		return persist.WhyNotRevision(ctx, d, kind, key, revision, persist.ErrNotFound)
 	}
 	return d.do(ctx, kind, key, func(c *zk.Conn) error { return change(c, int32(revision-1)) })
 }
@@ -191,12 +187,11 @@ func as[T any](ctx context.Context, d *Documents, kind, key string, f func(*zk.C
 		answer <- t
 		return err
 	})
-	var t T
-	select {
-	case t = <-answer:
-	default:
+	if err != nil {
+		var none T
+		return none, err
 	}
-	return t, err
+	return <-answer, nil
 }
 
 // do does something with the connection, within the time-out. The library knows no contexts, and

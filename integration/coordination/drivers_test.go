@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -30,7 +31,7 @@ var prefixes atomic.Int64
 
 // options are those of documents that nobody has used.
 func options(addrs ...string) coordination.Options {
-	return coordination.Options{Addrs: addrs, Prefix: fmt.Sprint("seqd/test-", prefixes.Add(1)), Timeout: 5 * time.Second, Dial: new(net.Dialer).DialContext}
+	return coordination.Options{Addrs: addrs, Prefix: fmt.Sprint("seqd/test-", prefixes.Add(1)), Timeout: 2 * time.Minute, Dial: new(net.Dialer).DialContext}
 }
 
 func suite(t *testing.T, open func() coordination.Coordinator) {
@@ -44,7 +45,7 @@ func suite(t *testing.T, open func() coordination.Coordinator) {
 func TestConsul(t *testing.T) {
 	c := testenv.StartConsul(t)
 	suite(t, func() coordination.Coordinator { return consul.New(options(c.Addr())) })
-	goesOn(t, consul.New(options(deadAddr(t), c.Addr())))
+	goesOn(t, consul.New(options(testenv.ReserveAddr(t), c.Addr())))
 	o := options(c.Addr())
 	o.Timeout = 200 * time.Millisecond
 	away(t, consul.New(o), c)
@@ -53,7 +54,7 @@ func TestConsul(t *testing.T) {
 func TestZooKeeper(t *testing.T) {
 	c := testenv.StartZooKeeper(t, 1)[0]
 	suite(t, func() coordination.Coordinator { return zookeeper.New(options(c.Addr())) })
-	goesOn(t, zookeeper.New(options(deadAddr(t), c.Addr())))
+	goesOn(t, zookeeper.New(options(testenv.ReserveAddr(t), c.Addr())))
 	o := options(c.Addr())
 	o.Timeout = 200 * time.Millisecond
 	away(t, zookeeper.New(o), c)
@@ -98,13 +99,13 @@ func TestThreeZooKeepers(t *testing.T) {
 			must.Equal(t, must.Get(reader.Read(t.Context(), "test", doc.Key))(t), doc)
 		}
 	}
-	for i, c := range all {
-		if c.Leads() {
-			c.Kill()
-			readers = append(readers[:i], readers[i+1:]...)
-			break
-		}
-	}
+	leader := -1
+	await.True(t, "a server leads", func() bool {
+		leader = slices.IndexFunc(all, (*testenv.Coordinator).Leads)
+		return leader >= 0
+	})
+	all[leader].Kill()
+	readers = slices.Delete(readers, leader, leader+1)
 	goesOn(t, writer)
 	for _, reader := range readers {
 		await.Eventually(t, "a follower has all", func() error {
@@ -116,9 +117,6 @@ func TestThreeZooKeepers(t *testing.T) {
 		})
 	}
 }
-
-// deadAddr is an address where nothing listens.
-func deadAddr(t *testing.T) string { return testenv.ReserveAddr(t) }
 
 // goesOn requires that a document can be made soon, although a server does not answer.
 func goesOn(t *testing.T, d coordination.Coordinator) {
@@ -136,14 +134,14 @@ func goesOn(t *testing.T, d coordination.Coordinator) {
 func away(t *testing.T, d coordination.Coordinator, c *testenv.Coordinator) {
 	t.Helper()
 	defer d.Close()
-	doc := persist.Document{Kind: "test", Key: "away", Revision: 1}
-	must.Do(t, d.Create(t.Context(), doc))
+	goesOn(t, d) // its time-out is short
+	doc := persist.Document{Kind: "test", Key: "goes on", Revision: 1}
 	for _, fault := range []struct{ begin, end func() }{{c.Pause, c.Resume}, {c.Kill, c.Start}} {
 		fault.begin()
 		doc.Revision = 2
 		for _, err := range []error{
-			must.Err(d.Read(t.Context(), "test", "away")), must.Err(d.Read(t.Context(), "test", "none")), d.Update(t.Context(), doc),
-			d.Delete(t.Context(), "test", "away", 1), must.Err(d.List(t.Context(), "test", "", 1)), d.Create(t.Context(), persist.Document{Kind: "test", Key: "new", Revision: 1}),
+			must.Err(d.Read(t.Context(), "test", "goes on")), must.Err(d.Read(t.Context(), "test", "none")), d.Update(t.Context(), doc),
+			d.Delete(t.Context(), "test", "goes on", 1), must.Err(d.List(t.Context(), "test", "", 1)), d.Create(t.Context(), persist.Document{Kind: "test", Key: "new", Revision: 1}),
 		} {
 			must.Is(t, err, coordination.ErrUnavailable)
 			must.Equal(t, errors.Is(err, persist.ErrNotFound) || errors.Is(err, context.Canceled), false, "not there: ", err)

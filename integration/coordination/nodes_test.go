@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/seqd/seqd/integration/testenv"
@@ -39,14 +38,16 @@ func nodesOn(t *testing.T, driver string, c *testenv.Coordinator) {
 		})
 	}
 	ready()
-	report, code := node.Command(t, t.TempDir(), env, "doctor")
-	must.Equal(t, strings.Contains(report, "coordination "+link.Addr()+": "+driver+" answers in"), true, report, code)
+	await.Eventually(t, "the doctor finds it", func() error { // which waits for half a second
+		report, code := node.Command(t, t.TempDir(), env, "doctor")
+		if !strings.Contains(report, "coordination "+link.Addr()+": "+driver+" answers in") {
+			return fmt.Errorf("%d: %s", code, report)
+		}
+		return nil
+	})
 
 	seen := make(map[int64]bool)
-	var mu sync.Mutex
 	note := func(numbers []int64) {
-		mu.Lock()
-		defer mu.Unlock()
 		for _, n := range numbers {
 			if seen[n] {
 				t.Errorf("%d came twice", n)

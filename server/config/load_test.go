@@ -98,7 +98,6 @@ var beside = map[string]map[string]string{
 	"compat.leafSnowflake": {"compat.leaf": "true"},
 }
 
-// flagsBeside returns the flags that a key needs in addition to its own.
 // apart returns the flags of a coordinator, and others.
 func apart(more map[string]string) map[string]string {
 	flags := map[string]string{"store.driver": "postgres", "store.postgres.url": "postgres://u@x/y", "coordination.driver": "consul", "coordination.addrs": "x:1"}
@@ -106,6 +105,7 @@ func apart(more map[string]string) map[string]string {
 	return flags
 }
 
+// flagsBeside returns the flags that a key needs in addition to its own.
 func flagsBeside(key string) map[string]string {
 	longest := ""
 	for prefix := range beside {

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seqd/seqd/coordination"
 	"github.com/seqd/seqd/persist"
 )
 
@@ -45,10 +46,10 @@ func (c coordinationCheck) server(ctx context.Context, f *findings, addr, cluste
 		return
 	}
 	defer documents.Close()
-	_, err = documents.Read(ctx, "coordinator", "id") // which connects
+	_, err = coordination.ReadID(ctx, documents) // which connects
 	sent := time.Now()
 	if err == nil || errors.Is(err, persist.ErrNotFound) {
-		_, err = documents.Read(ctx, "coordinator", "id")
+		_, err = coordination.ReadID(ctx, documents)
 	}
 	trip := time.Since(sent)
 	switch {

@@ -27,7 +27,7 @@ const (
 // Options are what Terms depend on.
 type Options struct {
 	// Documents are those of the store. They have the works.
-	Documents persist.Documents
+	Documents coordination.Documents
 	// Fenced is the store if it has fences, nil if not.
 	Fenced persist.Fenced
 	// Coordinator has the sessions, the work "leader" and the permits; nil if Documents have them.

@@ -102,24 +102,11 @@ func (n *node) instant() instant.Instant {
 
 // apart are the documents of terms whose kinds are not those of the server's.
 type apart struct {
-	persist.Documents
+	coordination.Documents
 	fenced persist.Fenced
 }
 
 const apartPrefix = "x"
-
-// others makes documents of those of a coordinator, of which nothing else is used.
-type others struct {
-	coordination.Documents
-	rest
-}
-
-// rest is what [persist.Documents] have besides.
-type rest interface {
-	Due(ctx context.Context, kind string, before int64, limit int) ([]persist.Document, error)
-	Keep(ctx context.Context, list []persist.Document) error
-	Purge(ctx context.Context, kind string, before int64, limit int) (int, error)
-}
 
 func (a apart) move(d persist.Document) persist.Document {
 	d.Kind = apartPrefix + d.Kind
@@ -188,7 +175,7 @@ func (l *life) work(ctx context.Context) {
 		options.Fenced = apartFenced{documents}
 	}
 	if l.coordination != nil {
-		options.Coordinator = apart{Documents: others{l.coordinator(), nil}}
+		options.Coordinator = apart{Documents: l.coordinator()}
 	}
 	own := terms.New(options)
 	l.terms.Store(own)
