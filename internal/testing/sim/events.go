@@ -230,13 +230,7 @@ func (w *World) compareEnded(bizType string, t *told, docs persist.Documents) er
 			return err
 		}
 		_, key, digits, _ := seqd.SplitCounter(counter)
-		id := e.ID
-		if key != "" || digits != "" {
-			id += "." + digits
-		}
-		if key != "" {
-			id += "." + key
-		}
+		id := ledger.FullID(e.ID, key, digits)
 		if base(counter) == bizType && e.End == ledger.Expired && !t.ended[id] {
 			w.journal.Find("there is no event of the reservation %s of %s, which expired", id, counter)
 		}

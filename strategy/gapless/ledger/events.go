@@ -150,7 +150,8 @@ func (e *Entry) sourceEvents(counter string) (list []persist.SourceEvent) {
 	for runs := range slices.Chunk(e.Runs, mostRuns) {
 		text := eventText{Reason: e.Reason, Caller: seqd.OwnerName(e.Caller)}
 		if e.ID != "" {
-			text.Reservation = fullID(e.ID, counter)
+			_, key, digits, _ := seqd.SplitCounter(counter)
+			text.Reservation = FullID(e.ID, key, digits)
 		}
 		for _, r := range runs {
 			text.Runs = append(text.Runs, eventRun(r))
@@ -173,9 +174,9 @@ func (e *Entry) eventType() string {
 	return persist.EventIssued
 }
 
-// fullID returns the ID of a reservation as callers know it.
-func fullID(own, counter string) string {
-	_, key, digits, _ := seqd.SplitCounter(counter)
+// FullID returns the ID of a reservation as callers know it: own is its [Reservation.ID], key and
+// digits those of the counter.
+func FullID(own, key, digits string) string {
 	if digits != "" || key != "" {
 		own += "." + digits
 	}
