@@ -81,7 +81,6 @@ func (s *State) tellExhausting(last, now int64, p *Policy) {
 // others may have copied those between them.
 func (s *State) batches(counter string, entries []*Entry) (docs []persist.Document) {
 	b := &persist.EventBatch{}
-	source := ""
 	end := func() {
 		if len(b.Events) > 0 {
 			if doc, err := b.Document(); err == nil { // what an entry can say is bounded
@@ -93,15 +92,14 @@ func (s *State) batches(counter string, entries []*Entry) (docs []persist.Docume
 		if e.Seq == 0 {
 			continue
 		}
-		if of := e.source(counter, s.Born); of != source || e.Seq != b.Last()+1 {
+		if source := e.source(counter, s.Born); source != b.Source || e.Seq != b.Last()+1 {
 			end()
-			source = of
 			b = newBatch(counter, source, e.Seq)
 		}
 		for _, event := range e.sourceEvents(counter) {
 			if len(b.Events) == persist.MostBatchEvents {
 				end()
-				b = newBatch(counter, source, b.Last()+1)
+				b = newBatch(counter, b.Source, b.Last()+1)
 			}
 			b.Events = append(b.Events, event)
 		}
