@@ -25,7 +25,7 @@ as JSON. It begins with the oldest event that is kept. With tokens it needs the 
   seqd events invoice --follow --json | jq .type`,
 		Args: clitool.Operands("BIZTYPE"), ValidArgsFunction: first(env.CompleteBizTypes),
 		RunE: withAdmin(env, func(cmd *cobra.Command, a *admin.Admin, args []string) error {
-			if after < admin.Oldest || after < 0 && cmd.Flags().Changed("after") {
+			if after < 0 && cmd.Flags().Changed("after") {
 				return clitool.Usage("--after %d is below 0", after)
 			}
 			wait := time.Duration(0)
