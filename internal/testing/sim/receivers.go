@@ -121,13 +121,13 @@ func (w *World) checkDeliveries(r *receiver, name, bizType string) {
 	if w.mayHaveLost() {
 		return
 	}
-	ids := w.eventIDs(bizType)
+	list, _ := w.events(bizType)
 	missing := 0
 	for end := time.Now().Add(delivered); time.Now().Before(end); time.Sleep(5 * time.Second) {
 		missing = 0
 		r.mu.Lock()
-		for _, id := range ids {
-			if r.got["/"+name+" "+id] == 0 {
+		for _, e := range list {
+			if r.got["/"+name+" "+e.ID] == 0 {
 				missing++
 			}
 		}
@@ -137,7 +137,7 @@ func (w *World) checkDeliveries(r *receiver, name, bizType string) {
 		}
 	}
 	if missing > 0 {
-		w.journal.Find("the receiver of %s lacks %d of %d events of %s", name, missing, len(ids), bizType)
+		w.journal.Find("the receiver of %s lacks %d of %d events of %s", name, missing, len(list), bizType)
 	}
 	twice := 0
 	r.mu.Lock()
@@ -147,27 +147,5 @@ func (w *World) checkDeliveries(r *receiver, name, bizType string) {
 			twice++
 		}
 	}
-	fmt.Fprintf(w.options.Say, "the receiver of %s has %d events, %d of them more than once\n", name, len(ids), twice)
-}
-
-// eventIDs returns the IDs of all events of a biz type.
-func (w *World) eventIDs(bizType string) (ids []string) {
-	for after := int64(0); ; {
-		status, text := w.send(context.Background(), w.load.Nodes[after%int64(len(w.load.Nodes))], http.MethodGet, fmt.Sprintf("/events?bizType=%s&after=%d&limit=1000", bizType, after), "")
-		var page struct {
-			Events []struct{ ID string }
-			Next   int64
-		}
-		if err := json.Unmarshal([]byte(text), &page); err != nil || status != http.StatusOK {
-			w.journal.Find("the events of %s after %d cannot be read: %d %.200s", bizType, after, status, text)
-			return ids
-		}
-		for _, e := range page.Events {
-			ids = append(ids, e.ID)
-		}
-		if len(page.Events) == 0 {
-			return ids
-		}
-		after = page.Next
-	}
+	fmt.Fprintf(w.options.Say, "the receiver of %s has %d events, %d of them more than once\n", name, len(list), twice)
 }
