@@ -3,7 +3,8 @@ package remote_test
 import (
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/seqd/seqd/internal/testing/await"
 )
 
 // What happened is printed, as text and as JSON.
@@ -12,12 +13,10 @@ func TestEvents(t *testing.T) {
 	l.until("next", "invoice", "--count", "3")
 	const want = `"type":"range.issued","bizType":"invoice"`
 	var got outcome
-	for range 200 { // it is published within seconds
-		if got = l.run("events", "invoice", "--json"); strings.Contains(got.out, want) {
-			break
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
+	await.True(t, "the event is published", func() bool {
+		got = l.run("events", "invoice", "--json")
+		return strings.Contains(got.out, want)
+	})
 	if !strings.HasPrefix(got.out, `{"position":1,`) || !strings.Contains(got.out, `"data":{"runs":[{"from":1,"to":3}]}`) {
 		t.Errorf("%+v", got)
 	}
