@@ -56,12 +56,13 @@ func (f *Streams) look(bizType string, p *poll) {
 		ctx, cancel := context.WithTimeout(context.Background(), pollPatience)
 		last, err := f.Last(ctx, bizType)
 		cancel()
+		stopping := f.opts.Stopping()
 		f.mu.Lock()
 		if err != nil {
 			f.opts.Log.Debug("a stream of events cannot be read", "bizType", bizType, "error", err)
 			last = p.last
 		}
-		if p.vain = err != nil || f.opts.Stopping(); p.vain || last != p.last {
+		if p.vain = err != nil || stopping; p.vain || last != p.last {
 			p.last = last
 			close(p.moved)
 			p.moved = make(chan struct{})
