@@ -11,10 +11,11 @@ import (
 func TestEvents(t *testing.T) {
 	l := serving(t, "store: {driver: memory}\nbizTypes: [{name: invoice, strategy: gapless, events: true}, {name: order}]\n")
 	l.until("next", "invoice", "--count", "3")
+	const want = `"type":"range.issued","bizType":"invoice"`
 	var got outcome
 	await.True(t, "the event is published", func() bool {
 		got = l.run("events", "invoice", "--json")
-		return strings.Contains(got.out, `"type":"range.issued","bizType":"invoice"`)
+		return strings.Contains(got.out, want)
 	})
 	if !strings.HasPrefix(got.out, `{"position":1,`) || !strings.Contains(got.out, `"data":{"runs":[{"from":1,"to":3}]}`) {
 		t.Errorf("%+v", got)

@@ -184,8 +184,8 @@ var errLocked = &seqd.Error{
 	Code: seqd.CodeConflict, Detail: "bizTypesFrom is config: biz types are changed in the configuration of every node",
 }
 
-// change makes one change of one biz type; what is the word for it. It tries again, and calls edit again, if another change
-// was written first.
+// change makes one change of one biz type; what is the word for it. It tries again, and calls edit
+// again, if another change was written first.
 func (e *Editor) change(ctx context.Context, name, what string, change admin.Change, edit edit) (admin.BizType, error) {
 	if e.catalogue.locked {
 		return admin.BizType{}, errLocked

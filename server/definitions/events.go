@@ -52,10 +52,9 @@ func (s stored) hasEvents() bool {
 // tell adds the event of a change to what the change writes as a version, if the biz type has or had
 // events. It copies the event before, which that replaces.
 func (e *Editor) tell(ctx context.Context, name string, before stored, said *stored, version int64, what, by string) error {
-	if said.Event = before.Event; before.Event != nil {
-		if err := e.copyEvent(ctx, name, before.Event); err != nil {
-			return err
-		}
+	said.Event = before.Event
+	if err := e.copyEvent(ctx, name, before.Event); err != nil {
+		return err
 	}
 	if !before.hasEvents() && !said.hasEvents() {
 		return nil

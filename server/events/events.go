@@ -70,34 +70,40 @@ const Oldest = -1
 // Read returns at most limit events after a position, or after [Oldest], and at least one if there
 // is one.
 func (f *Streams) Read(ctx context.Context, bizType string, after int64, limit int) (list []Event, err error) {
+	list, _, err = f.read(ctx, bizType, after, limit)
+	return list, err
+}
+
+// read is Read. It returns the position of the last event too.
+func (f *Streams) read(ctx context.Context, bizType string, after int64, limit int) (list []Event, last int64, err error) {
 	s, err := f.stream(ctx, bizType)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	if after < 0 {
 		if after, err = f.oldest(ctx, bizType, s); err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 	}
 	switch page := after / pageSize; {
 	case after >= s.last():
-		return nil, nil
+		return nil, s.last(), nil
 	case page == s.Page:
 		list = s.Events
 	default:
 		doc, err := f.opts.Documents.Read(ctx, pageKind, pageKey(bizType, page))
 		if errors.Is(err, persist.ErrNotFound) {
-			return nil, f.gone(ctx, bizType)
+			return nil, 0, f.gone(ctx, bizType)
 		}
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		if list, err = decodePage(&doc); err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 	}
 	list = list[after%pageSize:]
-	return list[:min(limit, len(list))], nil
+	return list[:min(limit, len(list))], s.last(), nil
 }
 
 // stream returns a stream, an empty one if there is none.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -79,7 +80,8 @@ func (w *world) streams() *Streams {
 	log := slog.New(slog.DiscardHandler)
 	f := New(Options{
 		Documents: w.docs, Now: time.Now, Keep: time.Hour, Log: log, Left: func(context.Context) error { return nil },
-		Terms: terms.New(terms.Options{Documents: w.docs, Node: "n", Now: time.Now, Log: log}),
+		Stopping: func() bool { return false },
+		Terms:    terms.New(terms.Options{Documents: w.docs, Node: "n", Now: time.Now, Log: log}),
 	})
 	f.without = w.without
 	return f
@@ -313,7 +315,6 @@ func TestWaitInVain(t *testing.T) {
 		w := newWorld(1, 0)
 		w.docs.rng = nil
 		f := w.streams()
-		f.opts.Stopping = func() bool { return false }
 		f.opts.Has = func(_ context.Context, bizType string) error {
 			if bizType == "order" {
 				return seqd.Errorf(seqd.CodeConflict, "it has no events")
@@ -331,6 +332,65 @@ func TestWaitInVain(t *testing.T) {
 		must.Equal(t, time.Since(began), time.Minute)
 		time.Sleep(2 * pollPause) // until nobody looks any more
 	})
+}
+
+// Requests that wait cost one look a second, however many they are. A store that does not answer ends
+// them, and so does a node that is about to stop.
+func TestManyWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(1, 0)
+		w.docs.rng = nil
+		f := w.streams()
+		var stopping atomic.Bool
+		docs := &counted{Documents: w.docs}
+		f.opts.Documents, f.opts.Stopping = docs, stopping.Load
+		f.opts.Has = func(context.Context, string) error { return nil }
+		ended := make(chan error, 10)
+		wait := func() {
+			for range cap(ended) {
+				go func() {
+					_, _, err := f.List(t.Context(), "invoice", 0, 10, time.Minute)
+					ended <- err
+				}()
+			}
+			time.Sleep(20 * time.Second)
+			synctest.Wait()
+		}
+		ends := func(want string) {
+			t.Helper()
+			time.Sleep(pollPause)
+			synctest.Wait()
+			must.Equal(t, len(ended), cap(ended), "how many do not wait any more")
+			for range cap(ended) {
+				must.Equal(t, string(seqd.CodeOf(<-ended)), want)
+			}
+			time.Sleep(2 * pollPause) // until nobody looks any more
+		}
+		wait()
+		if n := docs.reads.Load(); n > 31 {
+			t.Errorf("10 requests that wait for 20 seconds read %d times", n)
+		}
+		docs.away.Store(true)
+		ends(string(seqd.CodeStoreUnavailable))
+		docs.away.Store(false)
+		wait()
+		stopping.Store(true)
+		ends("")
+	})
+}
+
+// counted counts what is read.
+type counted struct {
+	persist.Documents
+	reads atomic.Int64
+	away  atomic.Bool
+}
+
+func (c *counted) Read(ctx context.Context, kind, key string) (persist.Document, error) {
+	if c.reads.Add(1); c.away.Load() {
+		return persist.Document{}, errLost
+	}
+	return c.Documents.Read(ctx, kind, key)
 }
 
 // Run warns of events that wait for others, and says when that is over. It copies what was left, and

@@ -17,8 +17,11 @@ func (f *Streams) List(ctx context.Context, bizType string, after int64, limit i
 	if err := seqd.CheckName(bizType); err != nil {
 		return nil, 0, err
 	}
-	for until, sane := time.Now().Add(wait), false; ; sane = true {
-		list, err = f.Read(ctx, bizType, after, limit)
+	for until := time.Now().Add(wait); ; {
+		list, last, err := f.read(ctx, bizType, after, limit)
+		if err == nil && len(list) == 0 { // nobody waits for what never comes
+			err = f.none(ctx, bizType, after, last)
+		}
 		left := time.Until(until)
 		switch {
 		case err != nil:
@@ -26,14 +29,9 @@ func (f *Streams) List(ctx context.Context, bizType string, after int64, limit i
 		case len(list) > 0:
 			return list, list[len(list)-1].Position, nil
 		case left <= 0 || f.opts.Stopping():
-			return f.none(ctx, bizType, after)
-		case !sane: // nobody waits for what never comes
-			if _, _, err := f.none(ctx, bizType, after); err != nil {
-				return nil, 0, err
-			}
+			return nil, max(after, 0), nil
 		}
-		// in parts, so that nobody waits on a node that is about to stop
-		within, cancel := context.WithTimeout(ctx, min(left, pollPause))
+		within, cancel := context.WithTimeout(ctx, left)
 		_ = f.Wait(within, bizType, after)
 		cancel()
 		if ctx.Err() != nil {
@@ -42,16 +40,18 @@ func (f *Streams) List(ctx context.Context, bizType string, after int64, limit i
 	}
 }
 
-// none says that there are no events after a position, or why there never are.
-func (f *Streams) none(ctx context.Context, bizType string, after int64) ([]Event, int64, error) {
-	last, err := f.Last(ctx, bizType)
-	if err == nil && last == 0 {
-		err = f.opts.Has(ctx, bizType)
+// none returns why there never are events after a position behind which there are none, nil if there
+// may be some.
+func (f *Streams) none(ctx context.Context, bizType string, after, last int64) error {
+	if last == 0 {
+		if err := f.opts.Has(ctx, bizType); err != nil {
+			return err
+		}
 	}
-	if err == nil && after > last {
-		err = seqd.Errorf(seqd.CodeInvalidRequest, "after is %d, and the last event of %s has position %d", after, bizType, last)
+	if after > last {
+		return seqd.Errorf(seqd.CodeInvalidRequest, "after is %d, and the last event of %s has position %d", after, bizType, last)
 	}
-	return nil, max(after, 0), failure(err)
+	return nil
 }
 
 // failure returns what callers see of an error of the store, nil for nil.

@@ -102,11 +102,8 @@ func (p *publisher) purge(ctx context.Context, now time.Time) error {
 	}
 	for {
 		n, err := p.opts.Documents.Purge(ctx, pageKind, before, purgeAtOnce)
-		if err != nil {
+		if err != nil || n < purgeAtOnce {
 			return err
-		}
-		if n < purgeAtOnce {
-			return nil
 		}
 	}
 }

@@ -9,7 +9,8 @@ import (
 type poll struct {
 	waiting int
 	last    int64
-	moved   chan struct{} // closed when last is another one
+	vain    bool          // the last look failed, or the node is about to stop
+	moved   chan struct{} // closed when last is another one, or vain
 }
 
 const (
@@ -18,8 +19,9 @@ const (
 	pollPatience = 5 * time.Second
 )
 
-// Wait returns when there may be events after a position, or when ctx ends: then it returns the
-// error of ctx. However many wait for a stream on this node, it is looked at once in a second.
+// Wait returns when there may be events after a position, when the stream cannot be read, when the
+// node is about to stop, or when ctx ends: then it returns the error of ctx. However many wait for a
+// stream on this node, it is looked at once in a second.
 func (f *Streams) Wait(ctx context.Context, bizType string, after int64) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -39,7 +41,7 @@ func (f *Streams) Wait(ctx context.Context, bizType string, after int64) error {
 		case <-ctx.Done():
 		}
 		f.mu.Lock()
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || p.vain {
 			return ctx.Err()
 		}
 	}
@@ -54,10 +56,13 @@ func (f *Streams) look(bizType string, p *poll) {
 		ctx, cancel := context.WithTimeout(context.Background(), pollPatience)
 		last, err := f.Last(ctx, bizType)
 		cancel()
+		stopping := f.opts.Stopping()
 		f.mu.Lock()
 		if err != nil {
 			f.opts.Log.Debug("a stream of events cannot be read", "bizType", bizType, "error", err)
-		} else if last != p.last {
+			last = p.last
+		}
+		if p.vain = err != nil || stopping; p.vain || last != p.last {
 			p.last = last
 			close(p.moved)
 			p.moved = make(chan struct{})

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
@@ -71,8 +72,12 @@ func TestEvents(t *testing.T) {
 		defer close(ended)
 		all.Run(ctx)
 	}()
+	await.True(t, "an event is published", func() bool {
+		return strings.Contains(do(t, api, http.MethodGet, "/events?bizType=invoice&after=0&limit=1&wait=1m").Body.String(), `"next":1}`)
+	})
 	get("bizType=invoice&after=0&limit=1&wait=1m", 200, `{"events":[{"position":1,"id":"invoice@b/1","type":"range.issued","bizType":"invoice",`+
 		`"at":"1970-01-01T00:00:00.001Z","source":"invoice@b","seq":1,"data":{}}],"next":1}`)
+	await.True(t, "all are published", func() bool { return must.Get(all.Last(t.Context(), "invoice"))(t) == 300 })
 	get("bizType=invoice&after=299&wait=1m", 200, `"next":300}`)
 	cancel()
 	<-ended

@@ -7,6 +7,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/strategy/counters"
+	"github.com/seqd/seqd/strategy/gapless/ledger"
 )
 
 // The ID of a reservation is 20 hexadecimal digits. If numbers reset, a dot and the digits of the
@@ -27,14 +28,7 @@ func newID() string {
 
 // fullID returns the ID of a reservation of a counter.
 func fullID(own string, counter counters.Name) string {
-	if counter == (counters.Name{}) {
-		return own
-	}
-	own += "." + strings.ReplaceAll(counter.Period.String(), "-", "")
-	if counter.Key != "" {
-		own += "." + counter.Key
-	}
-	return own
+	return ledger.FullID(own, counter.Key, strings.ReplaceAll(counter.Period.String(), "-", ""))
 }
 
 // counterOf reads an ID: the counter that it names, and the part that is its own. An ID that cannot

@@ -21,7 +21,13 @@ import (
 type told struct {
 	last    map[string]int64 // by source: the number of its last event
 	ended   map[string]bool  // reservations that expired
-	numbers map[string]map[string]map[int64]bool
+	numbers map[toldNumber]bool
+}
+
+// toldNumber is a number of a counter of which an event of a type tells.
+type toldNumber struct {
+	counter, kind string
+	n             int64
 }
 
 // checkEvents compares the events of all biz types that have some with what the store says of them
@@ -69,10 +75,8 @@ func (w *World) mayHaveLost() bool {
 func awaitPublished(bizType string, docs persist.Documents) bool {
 	for end := time.Now().Add(settle); time.Now().Before(end); time.Sleep(time.Second) {
 		left := 0
-		for doc, err := range persist.EveryDocument(context.Background(), docs, persist.EventKind) {
-			if err != nil || strings.HasPrefix(doc.Key, bizType+"/") {
-				left++
-			}
+		for range persist.DocumentsUnder(context.Background(), docs, persist.EventKind, bizType+"/") {
+			left++ // or it cannot be read
 		}
 		for doc, err := range persist.EveryDocument(context.Background(), docs, persist.LedgerKind) {
 			if err != nil {
@@ -92,65 +96,72 @@ func awaitPublished(bizType string, docs persist.Documents) bool {
 // readEvents reads all events of a biz type. Positions and the numbers of each source have no holes,
 // and none comes twice.
 func (w *World) readEvents(bizType string) *told {
-	t := &told{last: make(map[string]int64), ended: make(map[string]bool), numbers: make(map[string]map[string]map[int64]bool)}
-	for after := int64(0); ; {
-		status, text := w.send(context.Background(), w.load.Nodes[after%int64(len(w.load.Nodes))], http.MethodGet, fmt.Sprintf("/events?bizType=%s&after=%d&limit=100", bizType, after), "")
-		var page struct {
-			Events []struct {
-				Position    int64
-				Type        string
-				Source      string
-				Seq         int64
-				Key, Period string
-				Data        struct {
-					Reservation string
-					Runs        []struct{ From, To int64 }
-				}
-			}
-			Next int64
-		}
-		if err := json.Unmarshal([]byte(text), &page); err != nil || status != http.StatusOK {
-			w.journal.Find("the events of %s after %d cannot be read: %d %.200s", bizType, after, status, text)
+	t := &told{last: make(map[string]int64), ended: make(map[string]bool), numbers: make(map[toldNumber]bool)}
+	list, ok := w.events(bizType)
+	if !ok {
+		return nil
+	}
+	for i, e := range list {
+		if e.Position != int64(i)+1 || e.Seq != t.last[e.Source]+1 {
+			w.journal.Find("the event %d of %s, at position %d, follows %d at %d", e.Seq, e.Source, e.Position, t.last[e.Source], i)
 			return nil
 		}
-		for _, e := range page.Events {
-			if e.Position != after+1 || e.Seq != t.last[e.Source]+1 {
-				w.journal.Find("the event %d of %s, at position %d, follows %d at %d", e.Seq, e.Source, e.Position, t.last[e.Source], after)
-				return nil
-			}
-			after, t.last[e.Source] = e.Position, e.Seq
-			counter := seqd.CounterOf(bizType, e.Key)
-			if e.Period != "" {
-				counter += "@" + strings.ReplaceAll(e.Period, "-", "")
-			}
-			if e.Type == persist.EventExpired {
-				t.ended[e.Data.Reservation] = true
-			}
-			for _, r := range e.Data.Runs {
-				for n := r.From; n <= r.To && e.Type != persist.EventExhausting; n++ {
-					t.note(counter, e.Type, n)
-				}
+		t.last[e.Source] = e.Seq
+		counter := seqd.CounterOf(bizType, e.Key)
+		if e.Period != "" {
+			counter += "@" + strings.ReplaceAll(e.Period, "-", "")
+		}
+		if e.Type == persist.EventExpired {
+			t.ended[e.Data.Reservation] = true
+		}
+		for _, r := range e.Data.Runs {
+			for n := r.From; n <= r.To && e.Type != persist.EventExhausting; n++ {
+				t.numbers[toldNumber{counter, e.Type, n}] = true
 			}
 		}
-		if len(page.Events) == 0 {
-			return t
-		}
+	}
+	return t
+}
+
+// event is an event as a node shows it.
+type event struct {
+	Position    int64
+	ID          string
+	Type        string
+	Source      string
+	Seq         int64
+	Key, Period string
+	Data        struct {
+		Reservation string
+		Runs        []struct{ From, To int64 }
 	}
 }
 
-func (t *told) note(counter, kind string, n int64) {
-	if t.numbers[counter] == nil {
-		t.numbers[counter] = map[string]map[int64]bool{persist.EventExpired: {}, persist.EventIssued: {}, persist.EventVoid: {}}
+// events returns all events of a biz type, asking one node after the other. ok is false if they cannot
+// be read: then it returns those before.
+func (w *World) events(bizType string) (list []event, ok bool) {
+	for {
+		after := len(list)
+		status, text := w.send(context.Background(), w.load.Nodes[after%len(w.load.Nodes)], http.MethodGet, fmt.Sprintf("/events?bizType=%s&after=%d&limit=100", bizType, after), "")
+		var page struct{ Events []event }
+		if err := json.Unmarshal([]byte(text), &page); err != nil || status != http.StatusOK {
+			w.journal.Find("the events of %s after %d cannot be read: %d %.200s", bizType, after, status, text)
+			return list, false
+		}
+		if len(page.Events) == 0 {
+			return list, true
+		}
+		if at := page.Events[0].Position; at != int64(after)+1 {
+			w.journal.Find("after %d events of %s comes the one at position %d", after, bizType, at)
+			return list, false
+		}
+		list = append(list, page.Events...)
 	}
-	t.numbers[counter][kind][n] = true
 }
 
 // compareEvents looks for an event of each number that is issued or void, and of each reservation that
 // expired.
 func (w *World) compareEvents(bizType string, t *told, docs persist.Documents) error {
-	missing := func(counter, kind string, n int64) bool {
-		return t.numbers[counter] == nil || !t.numbers[counter][kind][n]
-	}
 	for doc, err := range persist.EveryDocument(context.Background(), docs, persist.LedgerKind) {
 		if err != nil {
 			return err
@@ -178,7 +189,7 @@ func (w *World) compareEvents(bizType string, t *told, docs persist.Documents) e
 			if !is {
 				kind = persist.EventIssued
 			}
-			if kind != "" && missing(doc.Key, kind, n) {
+			if kind != "" && !t.numbers[toldNumber{doc.Key, kind, n}] {
 				w.journal.Find("there is no event %s of %d of %s", kind, n, doc.Key)
 				break
 			}
@@ -230,13 +241,7 @@ func (w *World) compareEnded(bizType string, t *told, docs persist.Documents) er
 			return err
 		}
 		_, key, digits, _ := seqd.SplitCounter(counter)
-		id := e.ID
-		if key != "" || digits != "" {
-			id += "." + digits
-		}
-		if key != "" {
-			id += "." + key
-		}
+		id := ledger.FullID(e.ID, key, digits)
 		if base(counter) == bizType && e.End == ledger.Expired && !t.ended[id] {
 			w.journal.Find("there is no event of the reservation %s of %s, which expired", id, counter)
 		}

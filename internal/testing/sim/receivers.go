@@ -128,22 +128,13 @@ func (w *World) checkDeliveries(r *receiver, name, bizType string) {
 	if w.mayHaveLost() {
 		return
 	}
-	told := w.readEvents(bizType)
-	if told == nil {
-		return
-	}
-	var ids []string
-	for source, last := range told.last {
-		for seq := range last {
-			ids = append(ids, fmt.Sprintf("%s/%d", source, seq+1))
-		}
-	}
+	list, _ := w.events(bizType)
 	missing := 0
 	for end := time.Now().Add(delivered); time.Now().Before(end); time.Sleep(5 * time.Second) {
 		missing = 0
 		r.mu.Lock()
-		for _, id := range ids {
-			if r.got["/"+name+" "+id] == 0 {
+		for _, e := range list {
+			if r.got["/"+name+" "+e.ID] == 0 {
 				missing++
 			}
 		}
@@ -153,7 +144,7 @@ func (w *World) checkDeliveries(r *receiver, name, bizType string) {
 		}
 	}
 	if missing > 0 {
-		w.journal.Find("the receiver of %s lacks %d of %d events of %s", name, missing, len(ids), bizType)
+		w.journal.Find("the receiver of %s lacks %d of %d events of %s", name, missing, len(list), bizType)
 	}
 	twice := 0
 	r.mu.Lock()
@@ -163,5 +154,5 @@ func (w *World) checkDeliveries(r *receiver, name, bizType string) {
 			twice++
 		}
 	}
-	fmt.Fprintf(w.options.Say, "the receiver of %s has %d events, %d of them more than once\n", name, len(ids), twice)
+	fmt.Fprintf(w.options.Say, "the receiver of %s has %d events, %d of them more than once\n", name, len(list), twice)
 }

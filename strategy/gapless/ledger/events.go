@@ -81,7 +81,6 @@ func (s *State) tellExhausting(last, now int64, p *Policy) {
 // others may have copied those between them.
 func (s *State) batches(counter string, entries []*Entry) (docs []persist.Document) {
 	b := &persist.EventBatch{}
-	source := ""
 	end := func() {
 		if len(b.Events) > 0 {
 			if doc, err := b.Document(); err == nil { // what an entry can say is bounded
@@ -93,15 +92,14 @@ func (s *State) batches(counter string, entries []*Entry) (docs []persist.Docume
 		if e.Seq == 0 {
 			continue
 		}
-		if of := e.source(counter, s.Born); of != source || e.Seq != b.Last()+1 {
+		if source := e.source(counter, s.Born); source != b.Source || e.Seq != b.Last()+1 {
 			end()
-			source = of
 			b = newBatch(counter, source, e.Seq)
 		}
 		for _, event := range e.sourceEvents(counter) {
 			if len(b.Events) == persist.MostBatchEvents {
 				end()
-				b = newBatch(counter, source, b.Last()+1)
+				b = newBatch(counter, b.Source, b.Last()+1)
 			}
 			b.Events = append(b.Events, event)
 		}
@@ -150,7 +148,8 @@ func (e *Entry) sourceEvents(counter string) (list []persist.SourceEvent) {
 	for runs := range slices.Chunk(e.Runs, mostRuns) {
 		text := eventText{Reason: e.Reason, Caller: seqd.OwnerName(e.Caller)}
 		if e.ID != "" {
-			text.Reservation = fullID(e.ID, counter)
+			_, key, digits, _ := seqd.SplitCounter(counter)
+			text.Reservation = FullID(e.ID, key, digits)
 		}
 		for _, r := range runs {
 			text.Runs = append(text.Runs, eventRun(r))
@@ -173,9 +172,9 @@ func (e *Entry) eventType() string {
 	return persist.EventIssued
 }
 
-// fullID returns the ID of a reservation as callers know it.
-func fullID(own, counter string) string {
-	_, key, digits, _ := seqd.SplitCounter(counter)
+// FullID returns the ID of a reservation as callers know it: own is its [Reservation.ID], key and
+// digits those of the counter.
+func FullID(own, key, digits string) string {
 	if digits != "" || key != "" {
 		own += "." + digits
 	}
