@@ -104,11 +104,12 @@ func newLogged(tb testing.TB, perSecond int, level slog.Level) *httpapi.API {
 	return api
 }
 
+// A line allocates what has no room in a slog.Record, and its duration, unless that is below 1 µs.
 func TestAllocationsOfALogLine(t *testing.T) {
 	without, _ := allocations(t, newLogged(t, 0, slog.LevelWarn), "/seq/order")
 	with, _ := allocations(t, newLogged(t, 0, slog.LevelInfo), "/seq/order")
-	if !racing.On && with > without+1 {
-		t.Errorf("a line of the access log costs %v allocations, want at most 1", with-without)
+	if !racing.On && with > without+2 {
+		t.Errorf("a line of the access log costs %v allocations, want at most 2", with-without)
 	}
 }
 
