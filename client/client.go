@@ -31,7 +31,8 @@ type Config struct {
 	// pings in its HTTP2: otherwise it keeps a connection that the network has swallowed.
 	Transport http.RoundTripper
 	// Timeout is how long one request to one node may take, for up to 10,000 IDs; larger answers
-	// get more in proportion. 0 means 5 s.
+	// get more in proportion. If a [Request] is Long, the node may be silent for so long. 0 means
+	// 5 s.
 	Timeout time.Duration
 	// Wait is how long a call goes on trying while nodes cannot be reached or refuse for the
 	// moment. The context of a call may end it earlier. 0 means 10 s. If it is negative, a call

@@ -35,6 +35,9 @@ type Request struct {
 	Also []int
 	// Limit is how large the answer may be, in bytes. 0 means 16 MiB.
 	Limit int64
+	// Long says that the answer may be large: Config.Timeout bounds each wait for more of it, and
+	// not all of it.
+	Long bool
 }
 
 // Answer is the answer to a [Request].
@@ -67,7 +70,7 @@ const usualLimit = 16 << 20
 // Do sends any request of the HTTP API, with the same care as the other methods: it goes on to
 // another node, waits and gives up as the package documentation says. Package admin is built on it.
 func (c *Client) Do(ctx context.Context, req Request) (*Answer, error) {
-	r := &call{op: req.Op, method: req.Method, target: req.Path, header: req.Header, body: req.Body, repeat: req.Repeat, also: req.Also, limit: req.Limit}
+	r := &call{op: req.Op, method: req.Method, target: req.Path, header: req.Header, body: req.Body, repeat: req.Repeat, also: req.Also, limit: req.Limit, long: req.Long}
 	if r.method == "" {
 		r.method = http.MethodGet
 	}
@@ -108,6 +111,7 @@ type call struct {
 	repeat  bool // it may be sent again if its outcome is unknown
 	also    []int
 	limit   int64
+	long    bool // the time-out begins again whenever more of the answer arrives
 	// timeout is how long a request to one node may take; 0 means the client's.
 	timeout time.Duration
 	// dst is what the body of the answer is appended to; nil for a buffer that is used again.
@@ -183,7 +187,7 @@ const keepBytes = 4 << 20
 
 // exchange sends a request and uses its answer.
 func (c *Client) exchange(ctx context.Context, r *call, a *answer) *Error {
-	timed, cancel := context.WithTimeout(ctx, c.timeoutOf(r))
+	timed, arrived, cancel := c.bounded(ctx, r)
 	defer cancel()
 	req, err := c.request(timed, r, a)
 	if err != nil {
@@ -191,9 +195,12 @@ func (c *Client) exchange(ctx context.Context, r *call, a *answer) *Error {
 	}
 	resp, err := c.transport.RoundTrip(req)
 	if err != nil {
-		return c.noAnswer(ctx, timed, a, err)
+		return c.noAnswer(ctx, timed, r, a, err)
 	}
 	defer resp.Body.Close()
+	if r.long {
+		resp.Body = watched{resp.Body, arrived}
+	}
 	a.status, a.header = resp.StatusCode, resp.Header
 	if r.dst != nil {
 		return c.use(ctx, timed, resp, r, a, r.dst)
@@ -221,7 +228,7 @@ func (c *Client) use(ctx, timed context.Context, resp *http.Response, r *call, a
 	case errors.Is(err, errTooLarge):
 		return &Error{Code: ErrBadAnswer, Status: a.status, Detail: err.Error(), Unknown: true}
 	case err != nil:
-		e := c.noAnswer(ctx, timed, a, err)
+		e := c.noAnswer(ctx, timed, r, a, err)
 		e.Status, e.Unknown = a.status, true
 		return e
 	case foreign(resp.Header, a.id):
@@ -283,7 +290,7 @@ func (c *Client) timeoutOf(r *call) time.Duration {
 }
 
 // noAnswer returns the error for a request that got no answer, or no whole one.
-func (c *Client) noAnswer(ctx, timed context.Context, a *answer, err error) *Error {
+func (c *Client) noAnswer(ctx, timed context.Context, r *call, a *answer, err error) *Error {
 	e := &Error{Code: ErrUnreachable, Detail: c.clean(err.Error()), Unknown: !unsent(err), Err: err}
 	switch {
 	case ctx.Err() != nil:
@@ -292,8 +299,11 @@ func (c *Client) noAnswer(ctx, timed context.Context, a *answer, err error) *Err
 			c.distrust()
 		}
 	case timed.Err() != nil:
-		deadline, _ := timed.Deadline()
-		e.Detail, e.Err = "no whole answer within "+deadline.Sub(a.began).Round(time.Millisecond).String(), nil
+		what := "no whole answer within "
+		if r.long {
+			what = "nothing of the answer arrived for "
+		}
+		e.Detail, e.Err = what+c.timeoutOf(r).String(), nil
 		c.distrust()
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		e.Detail = "the answer was cut off"
@@ -343,4 +353,30 @@ func readBody(dst []byte, resp *http.Response, limit int64) ([]byte, error) {
 			dst = slices.Grow(dst, len(dst)/2+512)
 		}
 	}
+}
+
+// bounded returns the context of a request to one node. If its answer is long, arrived begins the
+// time-out again.
+func (c *Client) bounded(ctx context.Context, r *call) (timed context.Context, arrived, cancel func()) {
+	timeout := c.timeoutOf(r)
+	if !r.long {
+		timed, cancel = context.WithTimeout(ctx, timeout)
+		return timed, nil, cancel
+	}
+	timed, end := context.WithCancel(ctx)
+	timer := time.AfterFunc(timeout, end)
+	return timed, func() { timer.Reset(timeout) }, func() { timer.Stop(); end() }
+}
+
+// watched is a body that says when some of it has arrived.
+type watched struct {
+	io.ReadCloser
+	arrived func()
+}
+
+// Read implements [io.Reader].
+func (w watched) Read(p []byte) (int, error) {
+	n, err := w.ReadCloser.Read(p)
+	w.arrived()
+	return n, err
 }

@@ -156,7 +156,7 @@ func (a *Admin) JobResult(ctx context.Context, id string, from int64, partial bo
 	defer cancel()
 	// First it asks for one byte, which says how long the result is: the last that is there already, so
 	// that there is such a byte.
-	d := download{admin: a, request: client.Request{Op: "get result", Path: named("/jobs/", id) + "/result"}, at: max(from-1, 0)}
+	d := download{admin: a, request: client.Request{Op: "get result", Path: named("/jobs/", id) + "/result", Long: true}, at: max(from-1, 0)}
 	if partial {
 		d.request.Query = url.Values{"partial": {"true"}}
 	}

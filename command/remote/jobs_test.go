@@ -1,11 +1,17 @@
 package remote_test
 
 import (
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/seqd/seqd/client"
+	"github.com/seqd/seqd/client/admin"
 	"github.com/seqd/seqd/internal/testing/must"
 )
 
@@ -45,5 +51,43 @@ func TestJobs(t *testing.T) {
 		if got := l.run(args...); got.code == 0 || got.errs == "" {
 			t.Errorf("%v: %+v", args, got)
 		}
+	}
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements [http.RoundTripper].
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// A result may take as long as it likes over a slow network: the time-out is how long nothing of it
+// arrives.
+func TestSlowDownload(t *testing.T) {
+	for _, stops := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			c := must.Get(client.New(client.Config{Addrs: []string{"http://a"}, Timeout: time.Second, Wait: -1, Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+				body, w := io.Pipe()
+				go func() {
+					for range 10 {
+						time.Sleep(900 * time.Millisecond)
+						_, _ = io.WriteString(w, "more")
+					}
+					if stops {
+						<-r.Context().Done()
+					}
+					_ = w.CloseWithError(r.Context().Err())
+				}()
+				header := http.Header{"X-Request-Id": r.Header["X-Request-Id"]}
+				return &http.Response{StatusCode: http.StatusOK, Header: header, Body: body, ContentLength: -1, Request: r}, nil
+			})}))(t)
+			var got strings.Builder
+			_, err := admin.New(c).JobResult(t.Context(), "x", 0, false, &got)
+			switch {
+			case !stops:
+				must.Do(t, err)
+				must.Equal(t, got.String(), strings.Repeat("more", 10), "the result")
+			case err == nil || !strings.Contains(err.Error(), "nothing of the answer arrived for 1s"):
+				t.Errorf("a node that stops in its answer gives the error %v", err)
+			}
+		})
 	}
 }

@@ -154,7 +154,7 @@ func (n *nodeSample) ask(ctx context.Context, c *client.Client) {
 	if n.ready, n.err = admin.New(c).Ready(ctx); n.err != nil {
 		return
 	}
-	answer, err := c.Do(ctx, client.Request{Op: "metrics", Path: "/metrics", Limit: 256 << 20})
+	answer, err := c.Do(ctx, client.Request{Op: "metrics", Path: "/metrics", Limit: 256 << 20, Long: true})
 	if err != nil {
 		n.err = err
 		return
