@@ -466,7 +466,13 @@ func TestLowerGap(t *testing.T) {
 		store := newFaulty(true)
 		store.lossy = lossy
 		c := newNode(t, store)
-		c.mustPut(t, "order", `{"restoreGap":2000,"step":10}`, always)
+		for _, change := range []struct {
+			definition string
+			warned     bool
+		}{{`{"restoreGap":2000,"step":10}`, lossy}, {`{"restoreGap":2000,"step":10,"maxStep":100}`, false}} {
+			b := c.mustPut(t, "order", change.definition, always)
+			must.Equal(t, strings.Contains(fmt.Sprint(b.SettingWarnings), "a failover of the store skips 2000 numbers"), change.warned, "%s warns", change.definition)
+		}
 		for _, lower := range []string{`"auto"`, "1999", "0"} {
 			_, err := c.Patch(t.Context(), "order", []byte(`{"restoreGap":`+lower+`}`), dryRun())
 			if lossy {

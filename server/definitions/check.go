@@ -101,8 +101,15 @@ func (c *checker) definition(ctx context.Context, name string, revision int64, b
 		more, err = c.start(ctx, b)
 		warnings = append(warnings, more...)
 	}
+	if gap := seqd.TraitsOf(b.Settings).LeastGap; c.store.Lossy() && gap != 0 && gap < enoughGap && !bytes.Equal(keyOf(said.Definition, "restoreGap"), keyOf(before.Definition, "restoreGap")) {
+		warnings = append(warnings, seqd.Problem{Key: "restoreGap", Text: fmt.Sprintf("a failover of the store skips %d numbers: if %s issues more in the time that "+
+			"a standby can be behind, also in a burst, the failover repeats numbers", gap, b.Name)})
+	}
 	return warnings, shape, reshaped, err
 }
+
+// enoughGap is a gap that nobody is warned of: the default of restoreGap.
+const enoughGap = 1_000_000
 
 // unread returns the setting of a biz type that names a file or an environment variable which its
 // previous definition does not use, "" if none does.
