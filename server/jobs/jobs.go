@@ -199,7 +199,8 @@ func check(n admin.NewJob, now time.Time) error {
 // that creating it is the compare-and-set.
 func idOf(n admin.NewJob) string {
 	if n.Once != "" {
-		return hashOf(n.Owner, n.Once)
+		caller := seqd.Caller{Owner: n.Owner}
+		return hashOf(caller.OwnerID(), n.Once)
 	}
 	return random(16)
 }

@@ -391,6 +391,22 @@ func TestRepeatedRequests(t *testing.T) {
 	})
 }
 
+// A token that owns what was made while nobody was asked for a token repeats its keys as before.
+func TestRepeatedSinceTokens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, false)
+		n := admin.NewJob{BizType: "coupon", Count: 10, Once: "k"}
+		job, _, err := c.first.Create(t.Context(), n)
+		must.Do(t, err)
+		for _, heir := range []string{"shop", "till"} {
+			n.Owner = seqd.OpenOwnerOf(heir)
+			again, created, err := c.first.Create(t.Context(), n)
+			must.Do(t, err)
+			must.Equal(t, fmt.Sprint(again.ID, created), fmt.Sprint(job.ID, false), "the job of a request that %s repeats", heir)
+		}
+	})
+}
+
 func TestWrongRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, false)
