@@ -407,6 +407,31 @@ func TestRepeatedSinceTokens(t *testing.T) {
 	})
 }
 
+// No token takes the room of all others for jobs, nor that of their schedules.
+func TestRoomForOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, false)
+		n := admin.NewJob{BizType: "coupon", Count: 1, Owner: "shop", At: time.Now().Add(time.Hour), Every: "day"}
+		for range c.most/2 - 1 {
+			must.Do(t, errOf(c.first.Create(t.Context(), n)))
+		}
+		time.Sleep(time.Minute)
+		n.At, n.Every = time.Time{}, ""
+		must.Do(t, errOf(c.first.Create(t.Context(), n)))
+		must.Code(t, errOf(c.first.Create(t.Context(), n)), seqd.CodeTooManyJobs)
+		time.Sleep(59*time.Minute + 30*time.Second) // it is kept for half a minute more, and schedules are due
+		synctest.Wait()
+		list, _, err := c.first.List(t.Context(), "", 100, func(admin.Job) bool { return true })
+		must.Do(t, err)
+		must.Equal(t, len(list), c.most/2, "jobs of one caller")
+		n.Owner = "other"
+		for range c.most / 2 {
+			must.Do(t, errOf(c.first.Create(t.Context(), n)))
+		}
+		must.Code(t, errOf(c.first.Create(t.Context(), n)), seqd.CodeTooManyJobs)
+	})
+}
+
 func TestWrongRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, false)
