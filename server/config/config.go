@@ -293,8 +293,8 @@ type Events struct {
 type Jobs struct {
 	// AtOnce is how many [jobs](JOBS.md) run at once, on all nodes together.
 	AtOnce int `config:"atOnce" range:"0 to 100" zero:"none runs on this node"`
-	// Most is how many jobs there may be, with those that have ended and are kept. Further ones get
-	// 429 `too_many_jobs`.
+	// Most is how many jobs there may be, with those that have ended and are kept, and half as many of
+	// each caller with a token. Further ones get 429 `too_many_jobs`.
 	Most int `config:"most" range:"1 to 10,000"`
 	// ResultTTL is how long a job and its result are kept after its end.
 	ResultTTL time.Duration `config:"resultTTL" range:"1m to 720h"`

@@ -6,6 +6,9 @@ import (
 	"github.com/seqd/seqd/server/connections"
 )
 
+// MostDownloads is how many results are downloaded at once.
+const MostDownloads = mostDownloads
+
 // DispositionOf returns the header that names the file of a result.
 var DispositionOf = dispositionOf
 

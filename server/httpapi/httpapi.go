@@ -199,7 +199,7 @@ func (a *API) jobRoutes(j jobs) {
 	e.GET(jobsRoute, a.lent(j.handler(j.list)))
 	e.GET(jobRoute, a.lent(j.handler(j.get)))
 	e.DELETE(jobRoute, a.lent(j.handler(j.remove)))
-	e.GET(resultRoute, a.lent(j.handler(j.result)))
+	e.GET(resultRoute, a.middleware.errors.handler(j.handler(j.result)))
 }
 
 // getAndHead adds a route for GET and HEAD.

@@ -114,7 +114,12 @@ type inFlightLimits struct {
 	scrapes  *inFlight // of /metrics; nil without metrics
 	standby  *inFlight // that wait for a worker ID
 	events   *inFlight // that wait for events
+	results  *inFlight // that download results of jobs
 }
+
+// mostDownloads is how many results are downloaded at once. A download takes as long as its caller
+// likes, and some hundred KB of memory.
+const mostDownloads = 64
 
 // inFlight is a limit of how many requests are answered at once, with its refusal.
 type inFlight struct {
@@ -131,6 +136,7 @@ func newInFlightLimits(g *gate.Gate, opts Options) *inFlightLimits {
 		requests: newInFlight(g.Requests),
 		standby:  newInFlight(gate.NewPlaces(mostStandby, "the most requests for worker IDs", g.Log)),
 		events:   newInFlight(gate.NewPlaces(mostStandby, "the most requests for events", g.Log)),
+		results:  newInFlight(gate.NewPlaces(mostDownloads, "the most downloads of results", g.Log)),
 	}
 	if opts.Metrics != nil {
 		p.scrapes = newInFlight(gate.NewPlaces(mostScrapes, "the most requests for metrics", g.Log))
@@ -142,7 +148,8 @@ func newInFlightLimits(g *gate.Gate, opts Options) *inFlightLimits {
 // orchestrators must be answered under overload too: otherwise the process would be killed, and its
 // load would fall on the others. Scrapes of Prometheus must be answered as well, because they show
 // the overload. They have places of their own, so that they cannot be used to exceed the limit.
-// Requests for worker IDs and for events may wait for a minute, and must not keep others out.
+// Requests for worker IDs and for events may wait for a minute, and downloads may take hours: these must
+// not keep others out.
 func (p *inFlightLimits) of(c *gin.Context) *inFlight {
 	switch c.FullPath() {
 	case "/healthz", "/readyz":
@@ -153,6 +160,8 @@ func (p *inFlightLimits) of(c *gin.Context) *inFlight {
 		return p.standby
 	case eventsRoute:
 		return p.events
+	case resultRoute:
+		return p.results
 	}
 	return p.requests
 }

@@ -146,6 +146,21 @@ func TestRangeShowsOnePart(t *testing.T) {
 	must.Equal(t, parts, 2, "parts that were shown")
 }
 
+// However long the lines are, who downloads a result keeps little of it in memory.
+func TestPartIsSmall(t *testing.T) {
+	const count, length = 100_000, 300
+	j := &job{Count: count, Done: count, Format: formatText, Tail: []block{{Length: length, Bytes: length * count, Runs: []run{{1, count, 1}}}}}
+	r := newResult(t.Context(), "x", j, func(_ context.Context, call *seqd.Call) error {
+		call.Sequence.Show(func(dst []byte, _ int64, _ []byte) []byte { return append(dst, strings.Repeat("x", length-1)...) })
+		return nil
+	}, nil)
+	all := must.Get(io.Copy(io.Discard, r))(t)
+	must.Equal(t, all, count*length, "bytes")
+	if most := cap(r.text); most > 2*inPart {
+		t.Errorf("a part takes %d bytes", most)
+	}
+}
+
 func TestPages(t *testing.T) {
 	// Runs that never merge fill pages; those that do need none.
 	j := &job{Count: 1 << 40, Chunk: mostChunk, Format: formatText, Display: "d"}

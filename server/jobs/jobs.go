@@ -142,8 +142,12 @@ func (s *Jobs) Create(ctx context.Context, n admin.NewJob) (made admin.Job, crea
 	case display == "":
 		return made, false, seqd.Errorf(seqd.CodeConflict, "this node cannot say how %s shows its numbers; its log says more", n.BizType)
 	}
-	if err := s.room(ctx); err != nil {
-		return made, false, err
+	left, err := s.room(ctx)
+	if err == nil {
+		err = left.refuses(n.Owner)
+	}
+	if err != nil {
+		return made, false, failure(err)
 	}
 	j := &job{
 		Name: n.Name, BizType: n.BizType, Key: n.Key, Count: n.Count, Format: n.Format, Owner: n.Owner, Nonce: random(6), Named: n.Once != "", Request: request,
@@ -199,9 +203,15 @@ func check(n admin.NewJob, now time.Time) error {
 // that creating it is the compare-and-set.
 func idOf(n admin.NewJob) string {
 	if n.Once != "" {
-		return hashOf(n.Owner, n.Once)
+		return hashOf(ownerID(n.Owner), n.Once)
 	}
 	return random(16)
+}
+
+// ownerID returns what identifies an owner, "" for whoever was not asked for a token.
+func ownerID(owner string) string {
+	caller := seqd.Caller{Owner: owner}
+	return caller.OwnerID()
 }
 
 // random returns so many random bytes in hex.
@@ -233,22 +243,43 @@ func (s *Jobs) again(ctx context.Context, id, request string) (made admin.Job, r
 	return s.shown(id, j, owner), 0, nil
 }
 
-// room returns an error if there are as many jobs as possible.
-func (s *Jobs) room(ctx context.Context) error {
-	left, err := s.left(ctx)
-	if err != nil || left > 0 {
-		return failure(err)
-	}
-	return &seqd.Error{
-		Code: seqd.CodeTooManyJobs, RetryAfter: time.Minute,
-		Detail: fmt.Sprintf("there are %d jobs, which is the most: remove those whose results are not needed any more", s.opts.Most),
-	}
+// room is the room for more jobs.
+type room struct {
+	left, most int
+	has        map[string]int // jobs, by the ID of their owner
 }
 
-// left returns how many more jobs there may be.
-func (s *Jobs) left(ctx context.Context) (int, error) {
+// room returns how much room there is.
+func (s *Jobs) room(ctx context.Context) (room, error) {
 	docs, err := s.opts.Documents.List(ctx, kind, "", s.opts.Most)
-	return s.opts.Most - len(docs), err
+	r := room{left: s.opts.Most, most: s.opts.Most, has: make(map[string]int)}
+	for _, doc := range docs {
+		if j, _, err := jobIn(doc); err == nil {
+			r.take(j.Owner)
+		} else { // removed or damaged
+			r.left--
+		}
+	}
+	return r, err
+}
+
+// take notes one more job.
+func (r *room) take(owner string) {
+	r.left--
+	r.has[ownerID(owner)]++
+}
+
+// refuses returns why an owner gets no other job, nil if it does. Each token has room for half of all
+// jobs, so that none keeps the others out.
+func (r *room) refuses(owner string) error {
+	many := fmt.Sprintf("there are %d jobs, which is the most", r.most)
+	if has := r.has[ownerID(owner)]; r.left > 0 {
+		if ownerID(owner) == "" || has < (r.most+1)/2 {
+			return nil
+		}
+		many = fmt.Sprintf("the caller has %d jobs, which is the most for one caller", has)
+	}
+	return &seqd.Error{Code: seqd.CodeTooManyJobs, RetryAfter: time.Minute, Detail: many + ": remove those whose results are not needed any more"}
 }
 
 // read returns a job and its owner.

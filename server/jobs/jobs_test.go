@@ -391,6 +391,47 @@ func TestRepeatedRequests(t *testing.T) {
 	})
 }
 
+// A token that owns what was made while nobody was asked for a token repeats its keys as before.
+func TestRepeatedSinceTokens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, false)
+		n := admin.NewJob{BizType: "coupon", Count: 10, Once: "k"}
+		job, _, err := c.first.Create(t.Context(), n)
+		must.Do(t, err)
+		for _, heir := range []string{"shop", "till"} {
+			n.Owner = seqd.OpenOwnerOf(heir)
+			again, created, err := c.first.Create(t.Context(), n)
+			must.Do(t, err)
+			must.Equal(t, fmt.Sprint(again.ID, created), fmt.Sprint(job.ID, false), "the job of a request that %s repeats", heir)
+		}
+	})
+}
+
+// No token takes the room of all others for jobs, nor that of their schedules.
+func TestRoomForOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, false)
+		n := admin.NewJob{BizType: "coupon", Count: 1, Owner: "shop", At: time.Now().Add(time.Hour), Every: "day"}
+		for range c.most/2 - 1 {
+			must.Do(t, errOf(c.first.Create(t.Context(), n)))
+		}
+		time.Sleep(time.Minute)
+		n.At, n.Every = time.Time{}, ""
+		must.Do(t, errOf(c.first.Create(t.Context(), n)))
+		must.Code(t, errOf(c.first.Create(t.Context(), n)), seqd.CodeTooManyJobs)
+		time.Sleep(59*time.Minute + 30*time.Second) // it is kept for half a minute more, and schedules are due
+		synctest.Wait()
+		list, _, err := c.first.List(t.Context(), "", 100, func(admin.Job) bool { return true })
+		must.Do(t, err)
+		must.Equal(t, len(list), c.most/2, "jobs of one caller")
+		n.Owner = "other"
+		for range c.most / 2 {
+			must.Do(t, errOf(c.first.Create(t.Context(), n)))
+		}
+		must.Code(t, errOf(c.first.Create(t.Context(), n)), seqd.CodeTooManyJobs)
+	})
+}
+
 func TestWrongRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, false)

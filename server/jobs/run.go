@@ -64,7 +64,8 @@ func (s *Jobs) round(running context.Context) error {
 	if err != nil {
 		return err
 	}
-	past, left, stay := now, 0, false // stay: some documents will still be due
+	var left room
+	past, stay := now, false // stay: some documents will still be due
 	if s.opts.Past != nil && slices.ContainsFunc(all, found.over) {
 		before, ok, err := s.opts.Past(ctx)
 		if past = before; !ok || err != nil {
@@ -72,10 +73,10 @@ func (s *Jobs) round(running context.Context) error {
 		}
 	}
 	if slices.ContainsFunc(all, found.repeats) {
-		if left, err = s.left(ctx); err != nil {
+		if left, err = s.room(ctx); err != nil {
 			return err
 		}
-		stay = stay || left <= 0
+		stay = stay || slices.ContainsFunc(all, func(f found) bool { return f.repeats() && left.refuses(f.job.Owner) != nil })
 	}
 	if stay {
 		if all, err = s.due(ctx, now, mostDue+s.opts.Most); err != nil { // what stays hides no job
@@ -106,8 +107,8 @@ func (s *Jobs) round(running context.Context) error {
 			}
 		case s.opts.Draining():
 		case j.Every != "" && !j.Cancel:
-			err = errors.Join(err, s.repeat(ctx, doc, j, left > 0))
-			left--
+			err = errors.Join(err, s.repeat(ctx, doc, j, left.refuses(j.Owner) == nil))
+			left.take(j.Owner)
 		case free || j.Cancel:
 			more, failed := s.begin(ctx, running, doc.Key, f.owner, j.Cancel)
 			free = free && more

@@ -127,13 +127,14 @@ func (p pageBody) page() page {
 	return made
 }
 
-// inPart is how many numbers of a result are shown at once.
-const inPart = 10_000
+// inPart is about how many bytes of a result are shown at once. Who downloads a result and does not read
+// it keeps so many in memory.
+const inPart = 64 << 10
 
 // shower shows the numbers of call.Sequence; see [issuer.Issuer.Show].
 type shower func(ctx context.Context, call *seqd.Call) error
 
-// result reads the result of a job. It holds one page, and the text of a few thousand numbers.
+// result reads the result of a job. It holds one page, and inPart of text.
 type result struct {
 	ctx  context.Context
 	id   string
@@ -251,7 +252,7 @@ func (r *result) part(b *block, at int64) error {
 		i, at = r.inNext, r.inAt
 	}
 	for i < count {
-		n := min(inPart, count-i)
+		n := min(max(1, inPart*count/b.Bytes), count-i)
 		if err := r.render(b, i, n); err != nil {
 			return err
 		}
