@@ -151,7 +151,10 @@ func (n *node) configuration() (*config.Config, error) {
 	if n.redis != nil && !n.noRedis {
 		env = append(env, "SEQD_REDIS_ADDRS="+redisAddr)
 	}
-	if n.options.Registry {
+	switch {
+	case n.options.inCoordinator():
+		env = append(env, "SEQD_SNOWFLAKE_REGISTRY=coordinator", "SEQD_COORDINATION_DRIVER=consul", "SEQD_COORDINATION_ADDRS=127.0.0.1:8500")
+	case n.options.Registry:
 		env = append(env, "SEQD_SNOWFLAKE_REGISTRY=redis")
 	}
 	if n.name == nodeNames[len(nodeNames)-1] && n.variant.live != "" { // it drops and fetches biz types all the time
