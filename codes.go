@@ -157,7 +157,7 @@ var codes = [...]Meaning{
 		"Look at the store. Callers try again; only numbers in hand are issued, and nothing can be changed.", "Only numbers in hand are issued, and nothing can be changed. Look at the store."},
 	// It is reported, but refuses nothing.
 	{"no_coordinator", 503, operator, "The coordinator does not answer",
-		"Look at the servers in coordination.addrs. Numbers are issued; jobs wait.", "Look at the coordinator. Numbers are issued; jobs wait."},
+		"Look at the servers in coordination.addrs. Jobs wait. Numbers are issued, but those of snowflake.registry coordinator only until leases end.", "Look at the coordinator. Jobs wait, and machine IDs if they are leased there."},
 	{"redis_unavailable", 503, operator, "Redis does not answer", "Look at Redis. Callers try again; strict order needs Redis.", "Look at Redis. Strict order needs it."},
 	// It is reported, but refuses nothing: several cursors of one biz type take turns.
 	{"cursor_contested", 503, operator, "Nodes take numbers in turns", "Look at Redis. Numbers are unique, but not in order.", "They are unique, but not in order: see Redis."},

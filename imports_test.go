@@ -99,7 +99,7 @@ var rules = map[string]rule{
 
 	// Strategies. They do not depend on who runs them, nor on each other.
 	"strategy": {
-		may: ". internal/redisbatch internal/registry persist persist/storeclock",
+		may: ". coordination internal/redisbatch internal/registry persist persist/storeclock",
 		why: "the registry of strategies names none of them",
 	},
 	"strategy/counters": {
@@ -136,8 +136,12 @@ var rules = map[string]rule{
 		why: "the machine is pure: it decides, and the strategy acts",
 	},
 	"strategy/snowflake": {
-		may: ". persist strategy strategy/snowflake/machineid strategy/snowflake/redisslots strategy/snowflake/statefile",
-		why: "the protocol of leases, the registry in Redis and the state file are parts of this strategy",
+		may: ". persist strategy strategy/snowflake/coordslots strategy/snowflake/machineid strategy/snowflake/redisslots strategy/snowflake/statefile",
+		why: "the protocol of leases, the registries in Redis and in a coordinator, and the state file are parts of this strategy",
+	},
+	"strategy/snowflake/coordslots": {
+		may: "coordination persist",
+		why: "a driver depends on the interfaces, not on who uses it",
 	},
 	"strategy/snowflake/machineid": {
 		may: "persist",

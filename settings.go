@@ -72,6 +72,8 @@ type Traits struct {
 	// Redis is the key of the setting because of which a strategy or plugin needs Redis, "" if it
 	// needs none.
 	Redis string
+	// Coordinator is the same for a coordinator other than the store.
+	Coordinator string
 	// Decimal is true if a plugin shows every number as decimal digits and nothing else. Then a
 	// plugin that runs later can treat the display as a number, and returns the same digits when it
 	// reads an ID. Digits is how many digits it shows, with leading zeros; 0 if it shows no leading

@@ -4,7 +4,8 @@
 //
 // A coordinator says who should do a work. The document of the work, which is always in the store,
 // says who may. So a coordinator that is away, was wiped or is the wrong one costs time, and never a
-// number: see docs/COORDINATION.md.
+// number: see docs/COORDINATION.md. It can have the registry of machine IDs too, for which package
+// strategy/snowflake/coordslots says what that means.
 //
 // To add a driver:
 //

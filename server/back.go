@@ -422,6 +422,9 @@ func (b *back) env() strategy.Env {
 		env.Store, env.Cluster = b.store.Store, b.store.Cluster
 		env.Clock, env.Attendance, env.Quota = b.clock, b.attending, b.quota
 	}
+	if b.coordinator != nil {
+		env.Coordinator, env.CoordinatorPlace = b.coordinator, b.base.cfg.Coordination.Place(b.store.Cluster)
+	}
 	if b.redis != nil {
 		env.Redis, env.RedisBatch, env.RedisAway = b.redis.Client, b.redis.Batch, b.redis.Away
 	}

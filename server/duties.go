@@ -88,9 +88,9 @@ func withoutSession(err error) *seqd.Error {
 	case errors.As(err, &why):
 		return why
 	case errors.Is(err, coordination.ErrUnavailable):
-		return seqd.Errorf(seqd.CodeNoCoordinator, "the coordinator does not answer: this node issues, and does no jobs; its log says why")
+		return seqd.Errorf(seqd.CodeNoCoordinator, "the coordinator does not answer: this node does no jobs; its log says why")
 	case errors.Is(err, persist.ErrInvalid), errors.Is(err, persist.ErrNewer):
-		return seqd.Errorf(seqd.CodeNoCoordinator, "this node issues, and does no jobs: %v", err)
+		return seqd.Errorf(seqd.CodeNoCoordinator, "this node does no jobs: %v", err)
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/coordination"
 	"github.com/seqd/seqd/internal/redisbatch"
 	"github.com/seqd/seqd/internal/registry"
 	"github.com/seqd/seqd/persist"
@@ -41,6 +42,10 @@ type Env struct {
 	// RedisAway returns since when and why Redis could not be used when it was last checked, about
 	// once per second. The error is nil if it could. It does no I/O. It is nil if Redis is nil.
 	RedisAway func() (since time.Time, cause error)
+	// Coordinator is nil if the configuration has none besides the store. Its documents are those of this
+	// cluster. CoordinatorPlace says where they are there. A strategy must not close it.
+	Coordinator      coordination.Documents
+	CoordinatorPlace string
 	// Addr is the address that the node listens on, host:port with the port as a number.
 	Addr string
 	// Cluster is the ID of the cluster in the store: 32 hexadecimal digits. Keys or values in Redis
@@ -96,7 +101,7 @@ type Factory struct {
 	Shape func(bizType seqd.BizType) string
 	// Alone reports whether the biz type can issue although the store was never reached since the
 	// start, and the ID of the cluster that it remembers. ok is true only if shape is the one of
-	// the last call of [ShapeKeeper.OnRecord]. Store, Cluster and Redis are not set in env. It may
+	// the last call of [ShapeKeeper.OnRecord]. Store, Cluster, Redis and Coordinator are not set in env. It may
 	// be nil.
 	Alone func(env Env, bizType seqd.BizType, shape string) (cluster string, ok bool)
 	// Restored does what must be done after the state of the strategy was restored from a backup,
@@ -104,7 +109,7 @@ type Factory struct {
 	// numbers from a counter, which is raised instead.
 	Restored func(ctx context.Context, env Env, bizType seqd.BizType) (done string, err error)
 	// Elsewhere returns why nodes with this configuration would issue nothing, because the store says
-	// that the others use another Redis; nil if they do not. It changes nothing. The second error is
+	// that the others use another Redis or coordinator; nil if they do not. It changes nothing. The second error is
 	// why that is not known. It may be nil.
 	Elsewhere func(ctx context.Context, env Env, bizType seqd.BizType) (cause, err error)
 	// Handover lets the counters of the store continue above the numbers of this strategy, before

@@ -23,6 +23,9 @@ import (
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/node"
 	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/memory"
+	"github.com/seqd/seqd/persist/persisttest"
+	"github.com/seqd/seqd/strategy/snowflake/coordslots"
 )
 
 func TestMain(m *testing.M) { node.Main(m) }
@@ -40,6 +43,28 @@ func suite(t *testing.T, open func() coordination.Coordinator) {
 		t.Cleanup(func() { must.Do(t, d.Close()) })
 		return d
 	})
+	persisttest.RunSlots(t, func(t *testing.T, now func() time.Time) (persist.SlotStore, func() error) {
+		d := &ending{Coordinator: open()}
+		return coordslots.Open(coordslots.Options{Documents: d, Clock: memory.New(now)}), d.Close
+	})
+}
+
+// ending is a coordinator that answers nothing after Close. Consul needs none.
+type ending struct {
+	coordination.Coordinator
+	closed atomic.Bool
+}
+
+func (e *ending) Read(ctx context.Context, kind, key string) (persist.Document, error) {
+	if e.closed.Load() {
+		return persist.Document{}, persist.ErrClosed
+	}
+	return e.Coordinator.Read(ctx, kind, key)
+}
+
+func (e *ending) Close() error {
+	e.closed.Store(true)
+	return e.Coordinator.Close()
 }
 
 func TestConsul(t *testing.T) {

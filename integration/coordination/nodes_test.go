@@ -119,3 +119,55 @@ func nodesOn(t *testing.T, driver string, c *testenv.Coordinator) {
 	slices.Sort(lines)
 	must.Equal(t, len(slices.Compact(lines)), 3*count, "distinct numbers")
 }
+
+func TestMachineIDsOnConsul(t *testing.T) { machineIDsOn(t, "consul", testenv.StartConsul(t)) }
+
+func TestMachineIDsOnZooKeeper(t *testing.T) {
+	machineIDsOn(t, "zookeeper", testenv.StartZooKeeper(t, 1)[0])
+}
+
+// Nodes lease machine IDs in a coordinator that is paused and killed, and an operator says restored.
+// Nothing comes twice.
+func machineIDsOn(t *testing.T, driver string, c *testenv.Coordinator) {
+	env := []string{
+		"SEQD_STORE_DRIVER=postgres", "SEQD_STORE_POSTGRES_URL=" + testenv.StartPostgres(t).URL(), "SEQD_COORDINATION_DRIVER=" + driver,
+		"SEQD_COORDINATION_ADDRS=" + c.Addr(), `SEQD_BIZTYPES=[{"name":"user","strategy":"snowflake"}]`, "SEQD_SNOWFLAKE_REGISTRY=coordinator",
+	}
+	one, two := node.StartReady(t, t.TempDir(), env...), node.StartReady(t, t.TempDir(), env...)
+	seen := make(map[int64]bool)
+	issue := func() {
+		t.Helper()
+		for _, n := range []*node.Node{one, two} {
+			var numbers []int64
+			await.Eventually(t, "it issues", func() (err error) {
+				numbers, err = n.Take("user", 1000)
+				return err
+			})
+			for _, number := range numbers {
+				if seen[number] {
+					t.Errorf("%d came twice", number)
+				}
+				seen[number] = true
+			}
+		}
+	}
+	issue()
+	for _, fault := range []struct{ begin, end func() }{{c.Pause, c.Resume}, {c.Kill, c.Start}} {
+		fault.begin()
+		await.True(t, "the lease ends", func() bool {
+			code, _ := one.Status("/seq/user")
+			return code == http.StatusServiceUnavailable
+		})
+		fault.end()
+		issue()
+	}
+	report, code := node.Command(t, t.TempDir(), env, "doctor")
+	must.Equal(t, strings.Contains(report, "issues nothing"), false, fmt.Sprint(code, report))
+	report, code = node.Command(t, t.TempDir(), env, "restored")
+	must.Equal(t, code == 0 && strings.Contains(report, "leases that are granted from now on begin at"), true, fmt.Sprint(code, report))
+	issue()
+
+	// the doctor of a node with another prefix says that it would issue nothing
+	report, _ = node.Command(t, t.TempDir(), append(env, "SEQD_COORDINATION_PREFIX=other"), "doctor")
+	must.Equal(t, strings.Contains(report, "issues nothing") && strings.Contains(report, driver+", keys seqd/"), true, report)
+}

@@ -31,6 +31,9 @@ const (
 	LeaseBegin Rule = "lease-begin"
 	// LeaseFloor is: leases begin above all that a store which failed over may have lost.
 	LeaseFloor Rule = "lease-floor"
+	// LeaseDoubt is: a lease of a registry that can be put back unnoticed begins above all that can have
+	// been granted.
+	LeaseDoubt Rule = "lease-doubt"
 	// LeaseSealed is W2: of the lease of a program counts what a node has written.
 	LeaseSealed Rule = "lease-sealed"
 	// RegistryNamed is: machine IDs are leased in the registry that the store names, and in no other.
@@ -103,7 +106,7 @@ const (
 )
 
 // Rules are all of them.
-var Rules = []Rule{RangeOnce, EpochHeld, GiveBackSwap, FailoverGap, LeaseBegin, LeaseFloor, LeaseSealed, RegistryNamed, AnswersHome, Rollback, SequenceOnce, Claim, TakeAfterCallers, TakeOnce, FenceCompared, Period, Recall, Doubt, Forward, LateWrite, Reopen, Follows, Counted, EmptyFirst,
+var Rules = []Rule{RangeOnce, EpochHeld, GiveBackSwap, FailoverGap, LeaseBegin, LeaseFloor, LeaseDoubt, LeaseSealed, RegistryNamed, AnswersHome, Rollback, SequenceOnce, Claim, TakeAfterCallers, TakeOnce, FenceCompared, Period, Recall, Doubt, Forward, LateWrite, Reopen, Follows, Counted, EmptyFirst,
 	TermStop, TermTaken, TermDead, TermSettled, TermFence, TermHere, TermConfirm, PermitsBounded, JobCounted, JobOrder, JobPinned,
 	DeliveryFirst, DeliveryKept, OneSender}
 

@@ -23,7 +23,7 @@ func NewCoordinator(ctx context.Context, cfg config.Coordination, cluster string
 	if err != nil {
 		return nil, err
 	}
-	options := coordination.Options{Addrs: cfg.Addrs, Token: cfg.Token, Prefix: cfg.Prefix + "/" + cluster, Timeout: cfg.Timeout, Dial: dial}
+	options := coordination.Options{Addrs: cfg.Addrs, Token: cfg.Token, Prefix: cfg.Folder(cluster), Timeout: cfg.Timeout, Dial: dial}
 	if cfg.Driver == config.CoordinateConsul {
 		return consul.New(options), nil
 	}

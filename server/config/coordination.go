@@ -14,7 +14,8 @@ const (
 	CoordinateZooKeeper = "zookeeper"
 )
 
-// Coordination is where nodes agree on who does a job. Numbers do not depend on it.
+// Coordination is where nodes agree on who does a job. Numbers do not depend on it, unless machine IDs
+// are leased there.
 type Coordination struct {
 	// Driver is where sessions of nodes, the leader and permits are: in the store, or in
 	// [a coordinator](COORDINATION.md). Most clusters need none. All nodes that share a store need the
@@ -35,6 +36,12 @@ type Coordination struct {
 
 // Apart reports whether there is a coordinator besides the store.
 func (c *Coordination) Apart() bool { return c.Driver != CoordinateInStore }
+
+// Folder returns what the keys of a cluster begin with.
+func (c *Coordination) Folder(cluster string) string { return c.Prefix + "/" + cluster }
+
+// Place names that for people, and for nodes that compare theirs.
+func (c *Coordination) Place(cluster string) string { return c.Driver + ", keys " + c.Folder(cluster) }
 
 var coordinationPrefix = regexp.MustCompile(`^[A-Za-z0-9_-]+(/[A-Za-z0-9_-]+)*$`)
 

@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/seqd/seqd/internal/testing/must"
@@ -32,4 +33,11 @@ func TestWrongCoordination(t *testing.T) {
 	wantError(t, err, "coordination.driver: consul coordinates nodes, and this store is that of one node")
 	c := mustLoad(t, someBizType+shared+"coordination: {driver: zookeeper, addrs: [a:1, b:1], token: 'u:p', prefix: a/b}\n", config.Sources{})
 	must.Equal(t, c.Coordination.Apart(), true)
+
+	const inCoordinator = "bizTypes: [{name: user, strategy: snowflake, registry: coordinator}]\n"
+	mustLoad(t, inCoordinator+shared+"coordination: {driver: zookeeper, addrs: [a:1]}\n", config.Sources{})
+	_, err = config.LoadYAML([]byte(inCoordinator+shared), config.Sources{})
+	wantError(t, err, "bizTypes[0].registry: coordinator needs coordination.driver to be consul or zookeeper, and it is store")
+	_, problems := mustLoad(t, someBizType+shared, config.Sources{}).DecodeDefinition("user", []byte(`{"strategy":"snowflake","registry":"coordinator"}`))
+	must.Equal(t, fmt.Sprint(problems), "[{registry coordinator needs coordination.driver to be consul or zookeeper, and it is store}]")
 }

@@ -177,6 +177,7 @@ func (c *Config) validateBizType(p *problems, path string, b seqd.BizType) {
 	p.check(traits.Sequencer != seqd.RedisSequencer || !c.Store.Shared() || c.Redis.Configured(), path+".sequencer",
 		"redis needs redis.addrs; or set this, or segment.sequencer, to auto or store: then the store keeps the order")
 	p.check(traits.Redis == "" || c.Redis.Configured(), path+"."+traits.Redis, "redis needs redis.addrs")
+	p.check(traits.Coordinator == "" || c.Coordination.Apart(), path+"."+traits.Coordinator, "coordinator needs coordination.driver to be consul or zookeeper, and it is store")
 	p.check(len(b.Plugins) <= mostBindings, path+"."+pluginsKey, "there are %d, more than %d", len(b.Plugins), mostBindings)
 	p.check(len(b.Rejected) <= mostBindings, path+"."+rejectedKey, "there are %d, more than %d", len(b.Rejected), mostBindings)
 	for j, binding := range b.Plugins {

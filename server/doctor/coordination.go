@@ -56,7 +56,7 @@ func (c coordinationCheck) server(ctx context.Context, f *findings, addr, cluste
 	case errors.Is(err, persist.ErrNotFound):
 		f.add(Info, key, "", "%s answers in %s, and no node of this cluster has used it", cfg.Driver, trip.Round(10*time.Microsecond))
 	case err != nil:
-		f.add(Fail, key, "without it numbers are issued, and jobs wait", "%v", err)
+		f.add(Fail, key, "without it jobs wait, and machine IDs are not leased if snowflake.registry is coordinator; other numbers are issued", "%v", err)
 	case trip > slowCoordinator:
 		f.add(Warn, key, "put it nearer, or leave coordination.driver at store", "%s answers in %s", cfg.Driver, trip.Round(time.Millisecond))
 	default:

@@ -139,7 +139,7 @@ func (c storeCheck) elsewhere(ctx context.Context, f *findings, store persist.St
 		f.add(one.Level, one.Subject, one.Change, "%s", one.Found)
 	}
 	if err != nil {
-		f.add(Info, "redis.addrs", "", "whether the other nodes use the same Redis was not compared: %v", err)
+		f.add(Info, "redis.addrs", "", "whether the other nodes use the same Redis and the same coordinator was not compared: %v", err)
 	}
 }
 

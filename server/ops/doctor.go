@@ -51,9 +51,10 @@ func Doctor(ctx context.Context, cfg *config.Config, log io.Reader) []doctor.Sec
 	return d.Examine(ctx)
 }
 
-// elsewhere returns for what a store names another Redis than that of a client.
+// elsewhere returns for what a store names another Redis than that of a client, or another coordinator
+// than that of the configuration.
 func elsewhere(ctx context.Context, cfg *config.Config, store persist.Store, client redis.UniversalClient) (found []doctor.Finding, err error) {
-	const key, change = "redis.addrs", "compare redis.addrs, redis.db, redis.keyPrefix and snowflake.registry of all nodes"
+	const key, change = "redis.addrs", "compare redis.addrs, redis.db, redis.keyPrefix, coordination and snowflake.registry of all nodes"
 	cause, err := idempotency.Elsewhere(ctx, store.Documents(), client, cfg.Redis.KeyPrefix)
 	if cause != nil {
 		found = append(found, doctor.Finding{Level: doctor.Warn, Subject: key, Change: change,
@@ -68,6 +69,11 @@ func elsewhere(ctx context.Context, cfg *config.Config, store persist.Store, cli
 		Now: time.Now, Log: slog.New(slog.DiscardHandler), Observer: seqd.NopObserver{},
 		Store: store, Cluster: cluster.ID, Redis: client, RedisPrefix: cfg.Redis.KeyPrefix, Addr: cfg.Server.Addr,
 	}
+	shut, err := coordinate(ctx, cfg, &env)
+	if err != nil {
+		return found, err
+	}
+	defer shut()
 	for _, b := range list[deleted:] {
 		factory, err := strategy.Lookup(b.Strategy)
 		if err != nil || factory.Elsewhere == nil {

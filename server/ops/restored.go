@@ -19,7 +19,7 @@ import (
 )
 
 // Restored does what strategies without a counter and pools of worker IDs need after a backup of the
-// store, or of the Redis that holds the registry of a strategy, was restored. It calls tell with each
+// store, or of the Redis or the coordinator that holds the registry of a strategy, was restored. It calls tell with each
 // biz type or pool and what was done for it; for gapless biz types, that it has done nothing. Nodes
 // may be running. It is safe to call again, also after an error.
 func Restored(ctx context.Context, cfg *config.Config, tell func(what, done string)) (err error) {
@@ -43,6 +43,11 @@ func Restored(ctx context.Context, cfg *config.Config, tell func(what, done stri
 		}
 		defer func() { _ = env.Redis.Close() }()
 	}
+	shut, err := coordinate(ctx, cfg, &env)
+	if err != nil {
+		return err
+	}
+	defer shut()
 	list, deleted, err := allDefined(ctx, cfg.ForRepair(), env.Store)
 	if err != nil {
 		return err
@@ -58,8 +63,13 @@ func Restored(ctx context.Context, cfg *config.Config, tell func(what, done stri
 		if factory.Restored == nil {
 			continue
 		}
-		if i < deleted && !cfg.Redis.Configured() && seqd.TraitsOf(b.Settings).Redis != "" {
+		traits := seqd.TraitsOf(b.Settings)
+		if i < deleted && !cfg.Redis.Configured() && traits.Redis != "" {
 			tell(b.Name, "it was deleted, and this did nothing for it, because it needs Redis and there is no redis.addrs")
+			continue
+		}
+		if i < deleted && env.Coordinator == nil && traits.Coordinator != "" {
+			tell(b.Name, "it was deleted, and this did nothing for it, because it needs a coordinator and coordination.driver is store")
 			continue
 		}
 		done, err := factory.Restored(ctx, env, b)
@@ -73,6 +83,17 @@ func Restored(ctx context.Context, cfg *config.Config, tell func(what, done stri
 		return fmt.Errorf("worker pools: %w", err)
 	}
 	return nil
+}
+
+// coordinate adds the coordinator of a cluster to what strategies are built from, if there is one.
+// shut closes it.
+func coordinate(ctx context.Context, cfg *config.Config, env *strategy.Env) (shut func(), err error) {
+	coordinator, err := backends.NewCoordinator(ctx, cfg.Coordination, env.Cluster)
+	if err != nil || coordinator == nil {
+		return func() {}, err
+	}
+	env.Coordinator, env.CoordinatorPlace = coordinator, cfg.Coordination.Place(env.Cluster)
+	return func() { _ = coordinator.Close() }, nil // nothing is under way
 }
 
 // ShutTokens disables the tokens of the store, and returns the names of those that were enabled:

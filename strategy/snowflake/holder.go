@@ -50,7 +50,7 @@ func newHolder(env strategy.Env, settings *Settings, l *layout) (*holder, error)
 	if err != nil {
 		return nil, err
 	}
-	slots, err := openRegistry(env, settings)
+	slots, err := openRegistry(env, settings, false)
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy"
+	"github.com/seqd/seqd/strategy/snowflake/coordslots"
 	"github.com/seqd/seqd/strategy/snowflake/machineid"
 	"github.com/seqd/seqd/strategy/snowflake/redisslots"
 	"github.com/seqd/seqd/strategy/snowflake/statefile"
@@ -34,7 +35,7 @@ func newMember(env strategy.Env, settings *Settings, l *layout) machineid.Member
 	return machineid.Member{
 		Layout: l.text(), Cluster: env.Cluster, First: first, Last: last,
 		Horizon: settings.Horizon.Milliseconds(), MaxSkew: settings.MaxSkew.Milliseconds(), Offline: settings.OfflineStart.Milliseconds(),
-		Floored: settings.Registry == registryRedis || env.Store.Shared(),
+		Floored: settings.Registry != registryStore || env.Store.Shared(), Doubtful: settings.Registry == registryCoord,
 	}
 }
 
@@ -42,12 +43,17 @@ func newMember(env strategy.Env, settings *Settings, l *layout) machineid.Member
 // machine IDs only separate the numbers of one layout.
 func registryName(l *layout) string { return "machineIds " + l.text() }
 
-// openRegistry returns the registry in which machine IDs are leased.
-func openRegistry(env strategy.Env, settings *Settings) (persist.SlotStore, error) {
-	if settings.Registry == registryStore {
+// openRegistry returns the registry in which machine IDs are leased. If it is only read, nothing is
+// written to it.
+func openRegistry(env strategy.Env, settings *Settings, reading bool) (persist.SlotStore, error) {
+	switch {
+	case settings.Registry == registryStore:
 		return env.Store.Slots(), nil
-	}
-	if env.Redis == nil {
+	case settings.Registry == registryCoord && env.Coordinator == nil:
+		return nil, errors.New("registry: coordinator needs coordination.driver to be consul or zookeeper")
+	case settings.Registry == registryCoord:
+		return coordslots.Open(coordslots.Options{Documents: env.Coordinator, Clock: env.Store, Patience: settings.MaxSkew, Reading: reading}), nil
+	case env.Redis == nil:
 		return nil, errors.New("registry: redis needs redis.addrs")
 	}
 	return redisslots.Open(redisslots.Options{Client: env.Redis, Prefix: env.RedisPrefix, Cluster: env.Cluster}), nil

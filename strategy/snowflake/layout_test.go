@@ -14,7 +14,7 @@ import (
 
 func TestLayoutsThatCannotBe(t *testing.T) {
 	for key, changes := range map[string][]func(*Settings){
-		"bitsMachine":   {func(s *Settings) { s.BitsMachine = 0 }, func(s *Settings) { s.BitsMachine = 17 }, func(s *Settings) { s.BitsMachine = -1 }},
+		"bitsMachine":   {func(s *Settings) { s.BitsMachine = 0 }, func(s *Settings) { s.BitsMachine = 17 }, func(s *Settings) { s.BitsMachine = -1 }, func(s *Settings) { s.Registry, s.BitsMachine = registryCoord, 11 }},
 		"bitsSequence":  {func(s *Settings) { s.BitsSequence = 0 }, func(s *Settings) { s.BitsSequence = 22 }},
 		"bitsRack":      {func(s *Settings) { s.BitsRack = -1 }, func(s *Settings) { s.BitsRack = 11 }},
 		"rack":          {func(s *Settings) { s.BitsRack = 2 }, func(s *Settings) { s.Rack = "1" }, func(s *Settings) { s.Rack, s.BitsRack = "4", 2 }, func(s *Settings) { s.Rack, s.BitsRack = "r1", 2 }},
@@ -27,7 +27,7 @@ func TestLayoutsThatCannotBe(t *testing.T) {
 		"maxSkew": {
 			func(s *Settings) { s.MaxSkew = 100*time.Millisecond - 1 }, func(s *Settings) { s.Horizon, s.MaxSkew = time.Hour, time.Minute+1 }, func(s *Settings) { s.MaxSkew = s.Horizon/2 + 1 },
 		},
-		"offlineStart": {func(s *Settings) { s.OfflineStart = time.Second - 1 }, func(s *Settings) { s.OfflineStart = 720*time.Hour + 1 }},
+		"offlineStart": {func(s *Settings) { s.OfflineStart = time.Second - 1 }, func(s *Settings) { s.OfflineStart = 720*time.Hour + 1 }, func(s *Settings) { s.Registry, s.OfflineStart = registryCoord, time.Minute }},
 		"stateDir":     {func(s *Settings) { s.OfflineStart, s.StateDir = time.Minute, "" }},
 	} {
 		for _, change := range changes {

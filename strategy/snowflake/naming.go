@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,8 +18,8 @@ import (
 	"github.com/seqd/seqd/strategy/snowflake/redisslots"
 )
 
-// Two servers of Redis are two registries, and so are the store and a Redis: each grants every
-// machine ID. So a document of the store names the one registry of a layout that counts:
+// Two servers of Redis are two registries, and so are two coordinators, the store and a Redis: each
+// grants every machine ID. So a document of the store names the one registry of a layout that counts:
 // docs/adr/0065-the-store-names-the-redis.md. The node asks for it each time before it leases or
 // renews (settle). Nodes write the document when they find no registry named, or when they find the
 // named one empty or put back; seqd restored writes it for an operator (force).
@@ -44,19 +45,22 @@ var errLate = errors.New("the registry of machine IDs was too slow: no time is l
 // errUnnamed means that the store names another registry, so other nodes may hold every machine ID
 // there.
 var errUnnamed = errors.New("this is not the registry of machine IDs of this cluster, or it was lost: give all biz types with this layout the same " +
-	"snowflake.registry, and all nodes the same redis.addrs, redis.db and redis.keyPrefix. If this is the right one, as after a move, or after Redis lost " +
-	"everything while no node was running, stop every node that uses another one, and run seqd restored")
+	"snowflake.registry, and all nodes the same redis.addrs, redis.db and redis.keyPrefix, or the same section coordination. If this is the right one, as after " +
+	"a move, or after Redis or the coordinator lost everything while no node was running, stop every node that uses another one, and run seqd restored")
 
 // inStore is the place of a registry in the store. The store has only one for a layout. So if the
 // place is inStore, that one is the named registry, even if it was lost and is new.
 const inStore = "the store"
+
+// inCoordinator begins the places of registries in coordinators, which differ from those in Redis.
+const inCoordinator = "the coordinator "
 
 // named is the body of a document.
 type named struct {
 	// Incarnation is what [persist.SlotSet.Incarnation] of the named registry is, or is to become.
 	Incarnation string `json:"incarnation"`
 	// Source is the [persist.SlotTable.Source] under which the registry was named. Place says where it
-	// is in that server: database and prefix, or inStore.
+	// is in that server: database and prefix, or inStore, or what begins with inCoordinator.
 	Source string `json:"source"`
 	Place  string `json:"place"`
 	// Unused means that no lease has been granted under the name. A node clears it before the first
@@ -94,8 +98,11 @@ type naming struct {
 // newNaming returns the naming of a registry.
 func newNaming(env strategy.Env, settings *Settings, registry string, slots persist.SlotStore) *naming {
 	place := inStore
-	if settings.Registry == registryRedis {
+	switch settings.Registry {
+	case registryRedis:
 		place = redisslots.Place(env.Redis, env.RedisPrefix)
+	case registryCoord:
+		place = inCoordinator + env.CoordinatorPlace
 	}
 	return &naming{
 		documents: env.Store.Documents(), slots: slots, registry: registry, place: place, now: env.Now,
@@ -158,7 +165,8 @@ func (n *naming) hasUsed(incarnation string) bool {
 // names none, or one that stays unused, the registry in the store is named with the incarnation
 // that it has.
 //
-// A registry in Redis that lacks the named incarnation becomes the named one in three cases:
+// A registry in Redis or in a coordinator that lacks the named incarnation becomes the named one in
+// three cases (below, Redis stands for either):
 //
 //   - It has the source and the place under which that was named, as after FLUSHALL. It gets the
 //     named incarnation.
@@ -226,15 +234,20 @@ func (n *naming) settle(ctx context.Context, t persist.SlotTable) (incarnation s
 
 // unnamed returns an errUnnamed that says where the named registry is.
 func unnamed(is named) error {
-	if is.Place == inStore {
+	switch {
+	case is.Place == inStore:
 		return fmt.Errorf("%w. The store names its own registry", errUnnamed)
+	case coordinated(is.Place):
+		return fmt.Errorf("%w. The store names the registry in %s, which has the ID %s", errUnnamed, is.Place, is.Source)
 	}
 	return fmt.Errorf("%w. The store names the registry in %s of the Redis with the replication ID %s", errUnnamed, is.Place, is.Source)
 }
 
+func coordinated(place string) bool { return strings.HasPrefix(place, inCoordinator) }
+
 // first returns errUnnamed if the store names registries of other layouts in Redis, and this Redis
 // holds none of them. Otherwise a node with a wrong Redis could be the first one with a new layout,
-// and keep out all nodes that have the right one.
+// and keep out all nodes that have the right one. For a coordinator the same holds.
 func (n *naming) first(ctx context.Context) (elsewhere error) {
 	docs, err := n.documents.List(ctx, namingKind, "", mostLayouts)
 	if err != nil {
@@ -245,7 +258,7 @@ func (n *naming) first(ctx context.Context) (elsewhere error) {
 		if err != nil {
 			return err
 		}
-		if is.Unused || is.Place == inStore {
+		if is.Unused || is.Place == inStore || coordinated(is.Place) != coordinated(n.place) {
 			continue
 		}
 		t, err := n.slots.Look(ctx, doc.Key, 0) // the bootstrap part is enough
@@ -338,7 +351,7 @@ func elsewhere(ctx context.Context, env strategy.Env, bizType seqd.BizType) (cau
 	if wrong != nil {
 		return nil, nil // which is said elsewhere
 	}
-	registry, err := openRegistry(env, settings)
+	registry, err := openRegistry(env, settings, true)
 	if err != nil {
 		return nil, err
 	}

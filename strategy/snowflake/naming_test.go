@@ -346,9 +346,10 @@ func TestOneRedisHasTheRegistriesOfAllLayouts(t *testing.T) {
 	must.Do(t, uses(right, "wide"))
 }
 
-// Only a registry in Redis can be another one than the store names, and that needs a Redis.
+// Only a registry in Redis or in a coordinator can be another one than the store names, and that needs a
+// Redis or a coordinator.
 func TestElsewhereNeedsRedis(t *testing.T) {
-	for registry, fails := range map[string]bool{registryStore: false, registryRedis: true} {
+	for registry, fails := range map[string]bool{registryStore: false, registryRedis: true, registryCoord: true} {
 		settings := DefaultSettings()
 		settings.Registry = registry
 		if cause, err := elsewhere(t.Context(), strategy.Env{Store: memory.New(time.Now)}, seqd.BizType{Settings: &settings}); cause != nil || (err != nil) != fails {

@@ -44,7 +44,11 @@ func (h *holder) putRight(ctx context.Context) bool {
 	_, l, _ := h.tenure.now()
 	last := h.tenure.gen.lastUsed()
 	behind := max(last, l.Lower) - now
-	if l.Floored && last <= l.Lower || behind <= h.registry.Horizon || !agrees && behind <= longestWait.Milliseconds() {
+	wait := h.registry.Horizon
+	if h.registry.Doubtful { // another machine ID begins that much later
+		wait = 2 * h.registry.Ahead()
+	}
+	if l.Floored && last <= l.Lower || behind <= wait || !agrees && behind <= longestWait.Milliseconds() {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, attempt)
@@ -54,7 +58,7 @@ func (h *holder) putRight(ctx context.Context) bool {
 		return false
 	}
 	lower, free := h.registry.Begin(t, now)
-	return free && lower <= now+h.registry.Horizon
+	return free && lower <= now+wait
 }
 
 // moveOn gives up the machine ID and its times. The next one may have numbers below those that were

@@ -5,10 +5,12 @@ import (
 	"math"
 	"net/netip"
 	"regexp"
+	"slices"
 	"time"
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/literal"
+	"github.com/seqd/seqd/strategy/snowflake/coordslots"
 )
 
 // Settings are what a biz type with this strategy can say; the section snowflake holds their
@@ -25,8 +27,8 @@ type Settings struct {
 	// BitsRack is how many bits of the machine ID, the highest ones, are the rack.
 	BitsRack int `config:"bitsRack" range:"0 to snowflake.bitsMachine" zero:"no racks"`
 	// Registry is where machine IDs are leased. [SNOWFLAKE.md](SNOWFLAKE.md#the-registry) says when
-	// to use `redis`.
-	Registry string `config:"registry" range:"store, redis"`
+	// to use `redis` or `coordinator`.
+	Registry string `config:"registry" range:"store, redis, coordinator"`
 	// MachineID is `auto`, or the machine ID to use, which is leased all the same. With
 	// `snowflake.bitsRack` it is the worker within the rack.
 	MachineID Plain `config:"machineId"`
@@ -81,6 +83,7 @@ const (
 const (
 	registryStore = "store"
 	registryRedis = "redis"
+	registryCoord = "coordinator"
 )
 
 // DefaultSettings returns the default settings.
@@ -117,7 +120,12 @@ func (s *Settings) Validate() []seqd.Problem {
 		check(false, w.key, "%s", w.text)
 	}
 	check(s.BitsRack >= 0 && s.BitsRack <= s.BitsMachine, "bitsRack", "%d is outside 0 to bitsMachine (%d)", s.BitsRack, s.BitsMachine)
-	check(s.Registry == registryStore || s.Registry == registryRedis, "registry", "%q is not one of %q", s.Registry, []string{registryStore, registryRedis})
+	registries := []string{registryStore, registryRedis, registryCoord}
+	check(slices.Contains(registries, s.Registry), "registry", "%q is not one of %q", s.Registry, registries)
+	check(s.Registry != registryCoord || s.BitsMachine <= coordslots.MostBits, "bitsMachine",
+		"%d is more than %d, which a registry in a coordinator can have: let registry be store or redis", s.BitsMachine, coordslots.MostBits)
+	check(s.Registry != registryCoord || s.OfflineStart == 0, "offlineStart",
+		"%s: each lease of a registry in a coordinator would begin later by that: set it to 0, or let registry be store or redis", s.OfflineStart)
 	if len(problems) == 0 {
 		rack, rackErr := s.Rack.number(none, int64(1)<<s.BitsRack-1)
 		switch {
@@ -206,8 +214,11 @@ func (s *Settings) Traits() seqd.Traits {
 	if l, wrong := newLayout(s); wrong == nil {
 		t.First = max(1, l.first(min(time.Now().UnixMilli(), l.last()), 0))
 	}
-	if s.Registry == registryRedis {
+	switch s.Registry {
+	case registryRedis:
 		t.Redis = "registry"
+	case registryCoord:
+		t.Coordinator = "registry"
 	}
 	return t
 }

@@ -6,8 +6,8 @@
 // depend on correct clocks.
 //
 // [Strategy] issues the numbers of one biz type. Strategies with the same settings share a holder
-// (sharing.go), which leases the machine ID from a registry in the store or in Redis (package
-// redisslots), and a generator, which makes numbers. With offlineStart the holder also keeps its
+// (sharing.go), which leases the machine ID from a registry in the store, in Redis (package
+// redisslots) or in a coordinator (package coordslots), and a generator, which makes numbers. With offlineStart the holder also keeps its
 // lease in a file (package statefile). To add a registry, implement [persist.SlotStore] and open it
 // in openRegistry.
 package snowflake
@@ -101,7 +101,7 @@ func restored(ctx context.Context, env strategy.Env, bizType seqd.BizType) (done
 	if wrong != nil {
 		return "", fmt.Errorf("%s: %s", wrong.key, wrong.text)
 	}
-	registry, err := openRegistry(env, settings)
+	registry, err := openRegistry(env, settings, false)
 	if err != nil {
 		return "", err
 	}

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,6 +45,7 @@ type node struct {
 	now      *life         // nil while none runs
 	settings map[string]string
 	noRedis  bool
+	astray   *storesim.Cluster // the coordinator that it uses by mistake, from its next life on
 	endPause func()
 	killed   int // how many of its lives were killed
 }
@@ -106,8 +108,8 @@ func (n *node) start() {
 func (n *node) begin() {
 	l := &life{node: n, number: int(n.lives.Add(1))}
 	l.view = n.store.View(l.fates())
-	if n.coordinator != nil {
-		l.coordination = n.coordinator.View(l.fates())
+	if of := cmp.Or(n.astray, n.coordinator); of != nil {
+		l.coordination = of.View(l.fates())
 	}
 	cfg, err := n.configuration()
 	err = errors.Join(err, os.MkdirAll(n.stateDir(), 0o700))
@@ -151,7 +153,10 @@ func (n *node) configuration() (*config.Config, error) {
 	if n.redis != nil && !n.noRedis {
 		env = append(env, "SEQD_REDIS_ADDRS="+redisAddr)
 	}
-	if n.options.Registry {
+	switch {
+	case n.options.inCoordinator():
+		env = append(env, "SEQD_SNOWFLAKE_REGISTRY=coordinator", "SEQD_COORDINATION_DRIVER=consul", "SEQD_COORDINATION_ADDRS=127.0.0.1:8500")
+	case n.options.Registry:
 		env = append(env, "SEQD_SNOWFLAKE_REGISTRY=redis")
 	}
 	if n.name == nodeNames[len(nodeNames)-1] && n.variant.live != "" { // it drops and fetches biz types all the time

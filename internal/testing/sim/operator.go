@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/coordination"
 	"github.com/seqd/seqd/internal/seams"
 	"github.com/seqd/seqd/internal/testing/load"
 	"github.com/seqd/seqd/internal/testing/record"
@@ -33,14 +34,20 @@ func (w *World) operate(f *fault, what string, command func(context.Context, *co
 	n.turn.Unlock()
 	view := w.store.View(nil)
 	defer view.Kill()
-	ctx := seams.With(context.Background(), seams.Seams{
+	s := seams.Seams{
 		DialRedis: func(ctx context.Context, _, addr string) (net.Conn, error) {
 			return w.net.Dial(ctx, operatorHost, w.serverAt(addr, w.primaryNumber()))
 		},
 		OpenStore: func(ctx context.Context, m driver.How) (persist.Store, error) {
 			return view.Open(ctx, storesim.Client{Unreached: m.Unreached, Admit: m.Admit})
 		},
-	})
+	}
+	if w.coordinator != nil {
+		apart := w.coordinator.View(nil)
+		defer apart.Kill()
+		s.OpenCoordinator = func() coordination.Coordinator { return n.openCoordinator(apart, time.Second) }
+	}
+	ctx := seams.With(context.Background(), s)
 	for end := time.Now().Add(patience); err == nil; time.Sleep(time.Second) {
 		if failed := command(ctx, cfg); failed == nil {
 			return

@@ -55,6 +55,7 @@ var rules = []rule{
 	{name: "failover-gap", lossy: true},
 	{name: "lease-begin", script: true},
 	{name: "lease-floor", script: true},
+	{name: "lease-doubt", script: true},
 	{name: "lease-sealed", script: true},
 	{name: "registry-named", script: true},
 	{name: "answers-home", script: true},

@@ -42,12 +42,15 @@ type flakes struct {
 	recent  map[*node]int       // the answers with numbers since they were last counted
 }
 
-// onRegistries runs a test with the registry in the store, and with the registry in Redis.
+// onRegistries runs a test with the registry in the store, with the registry in Redis, and with the one
+// in a coordinator, which has no reservations.
 func onRegistries(t *testing.T, machineBits int, settings map[string]string, test func(s *flakes)) {
-	for _, registry := range []string{"store", "redis"} {
-		t.Run(registry, func(t *testing.T) {
-			playFlakes(t, machineBits, Options{Redis: registry == "redis", Registry: registry == "redis", Settings: settings}, test)
-		})
+	for registry, o := range map[string]Options{"store": {}, "redis": {Redis: true, Registry: true}, "coordinator": {Coordinator: true, Registry: true}} {
+		if o.inCoordinator() && len(settings) > 0 {
+			continue
+		}
+		o.Settings = settings
+		t.Run(registry, func(t *testing.T) { playFlakes(t, machineBits, o, test) })
 	}
 }
 
@@ -206,6 +209,11 @@ func (s *flakes) becomes(n *node, status int, code string) shownLease {
 // away cuts a node off from the registry, in this life and, if it is in Redis, in later ones. back ends
 // that.
 func (s *flakes) away(n *node) (back func()) {
+	if s.options.inCoordinator() {
+		view := n.now.coordination
+		view.Set(storesim.Hung)
+		return func() { view.Set(storesim.Up) }
+	}
 	if !s.options.Registry {
 		n.setStore(storesim.Hung)
 		return func() { n.setStore(storesim.Up) }
@@ -267,12 +275,15 @@ func TestRegistryLost(t *testing.T) {
 			s.primaryRedis().Start(redissim.Nothing)
 			s.resync()
 		},
-		"restored": func(s *flakes, old storesim.Backup) { s.store.Restore(old, false) },
+		"restored":             func(s *flakes, old storesim.Backup) { s.store.Restore(old, false) },
+		"coordinator wiped":    func(s *flakes, _ storesim.Backup) { s.wipeCoordinator() },
+		"coordinator put back": func(s *flakes, old storesim.Backup) { s.coordinator.Restore(old, false) },
 	}
 	for way, lose := range ways {
 		t.Run(way, func(t *testing.T) {
-			redis := way != "restored"
-			playFlakes(t, 1, Options{Redis: redis, Registry: redis}, func(s *flakes) {
+			apart := strings.HasPrefix(way, "coordinator")
+			redis := way != "restored" && !apart
+			playFlakes(t, 1, Options{Redis: redis, Registry: redis || apart, Coordinator: apart}, func(s *flakes) {
 				s.losesRegistry(func(old storesim.Backup) { lose(s, old) })
 			})
 		})
@@ -284,6 +295,9 @@ func (s *flakes) losesRegistry(lose func(old storesim.Backup)) {
 	b.start()
 	s.becomes(b, http.StatusOK, "")
 	old := s.store.Backup()
+	if s.options.inCoordinator() {
+		old = s.coordinator.Backup()
+	}
 	a.start()
 	s.becomes(a, http.StatusOK, "")
 	time.Sleep(leaseLength) // b renews its lease, and so can see that the copy is older

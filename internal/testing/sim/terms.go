@@ -12,6 +12,7 @@ import (
 
 	"github.com/seqd/seqd/coordination"
 	"github.com/seqd/seqd/internal/instant"
+	"github.com/seqd/seqd/internal/testing/load"
 	"github.com/seqd/seqd/internal/testing/record"
 	"github.com/seqd/seqd/internal/testing/sim/storesim"
 	"github.com/seqd/seqd/internal/testing/worlds"
@@ -35,20 +36,50 @@ const (
 func withWorks(o Options) bool       { return o.Works }
 func withCoordinator(o Options) bool { return o.Coordinator }
 
+// inCoordinator reports whether machine IDs are leased in the coordinator.
+func (o Options) inCoordinator() bool { return o.Registry && !o.Redis }
+
+// offlineInStore lets biz types with reservations lease machine IDs in the store: a coordinator has none.
+func offlineInStore(shapes []load.Shape) {
+	for i := range shapes {
+		if s := &shapes[i]; s.Setting["offlineStart"] != nil {
+			s.Setting["registry"] = "store"
+		}
+	}
+}
+
 var coordinatorStates = map[string]storesim.State{"away": storesim.Away, "hung": storesim.Hung, "mute": storesim.Mute}
 
-// wipeCoordinator removes all that the coordinator has.
-func (w *World) wipeCoordinator() {
-	fresh := storesim.New(storesim.Options{})
+// wipeCoordinator removes all that the coordinator has. back puts it back.
+func (w *World) wipeCoordinator() (back func()) {
+	fresh, old := storesim.New(storesim.Options{}), w.coordinator.Backup()
 	defer fresh.Close()
 	w.coordinator.Restore(fresh.Backup(), false)
+	return func() { w.coordinator.Restore(old, false) }
+}
+
+// anotherCoordinator is the way of a coordinator that another one stands in for, meanwhile.
+const anotherCoordinator = "another"
+
+// putBackCoordinator lets the coordinator forget what happens meanwhile.
+func putBackCoordinator(w *World, f *fault) {
+	if f.way == anotherCoordinator {
+		f.later(w.wipeCoordinator())
+		return
+	}
+	old := w.coordinator.Backup()
+	f.later(func() { w.coordinator.Restore(old, false) })
 }
 
 // coordinator opens the coordinator, as the node reaches it in this life.
 func (l *life) coordinator() coordination.Coordinator {
-	store, err := l.coordination.Open(context.Background(), storesim.Client{Now: l.node.clock, Timeout: l.patience, Unreached: true})
+	return l.node.openCoordinator(l.coordination, l.patience)
+}
+
+func (n *node) openCoordinator(view *storesim.View, patience time.Duration) coordination.Coordinator {
+	store, err := view.Open(context.Background(), storesim.Client{Now: n.clock, Timeout: patience, Unreached: true})
 	if err != nil {
-		l.node.journal.Find("the coordinator of %s: %v", l.node.name, err)
+		n.journal.Find("the coordinator of %s: %v", n.name, err)
 	}
 	return struct {
 		coordination.Documents
@@ -62,6 +93,7 @@ var termKinds = []kind{
 	{name: "coordinator-away", weight: 3, needs: withCoordinator, holds: "link@all store@", targets: []string{"all"}, ways: slices.Sorted(maps.Keys(coordinatorStates)), least: blink, most: long,
 		begin: func(w *World, f *fault) { w.coordinator.Set(coordinatorStates[f.way]) }, end: func(w *World, f *fault) { w.coordinator.Set(storesim.Up) }},
 	{name: "coordinator-wiped", weight: 3, needs: withCoordinator, holds: "coordinator", targets: []string{"all"}, begin: func(w *World, f *fault) { w.wipeCoordinator() }},
+	{name: "coordinator-put-back", weight: 3, needs: withCoordinator, holds: "coordinator", targets: []string{"all"}, ways: []string{"", anotherCoordinator}, least: short, most: long, begin: putBackCoordinator},
 	{name: "suspend", weight: 4, needs: withWorks, holds: "seqd pause clock", targets: nodeNames, least: short, most: long, marks: record.Fault{Paused: true},
 		begin: func(w *World, f *fault) { w.node(f).suspend() }, end: func(w *World, f *fault) { w.node(f).wake() }},
 }

@@ -165,6 +165,53 @@ var coordinatorTemptations = []schedule{
 	},
 }
 
+// slotTemptations are what a coordinator could do that has the registry of machine IDs.
+var slotTemptations = []schedule{
+	{
+		name: "a registry that is put back", was: "A node leased a machine ID that another one had, because the coordinator was put back to before that lease.",
+		rules: []string{"lease-doubt"},
+		world: Options{Registry: true, Coordinator: true, BizTypes: only("user"), Script: func(w *World) {
+			a, b := w.named("a"), w.named("b")
+			b.stop()
+			a.stop()
+			old := w.coordinator.Backup()
+			defer w.shareMachineID()()
+			b.stop()
+			w.issue("a", "user", 1)
+			w.named("c").stop() // which would notice
+			a.turn.Lock()
+			view := a.now.coordination
+			a.turn.Unlock()
+			view.Set(storesim.Hung)
+			w.coordinator.Restore(old, false)
+			b.start()
+			stop := w.busy(20*time.Millisecond, "user", 500)
+			time.Sleep(20 * time.Second)
+			stop()
+			view.Set(storesim.Up)
+			w.named("c").start()
+		}},
+	},
+	{
+		name: "two coordinators", was: "Nodes that lease one machine ID, each in a coordinator of its own, issue the same numbers.",
+		rules: []string{"registry-named"},
+		world: Options{Registry: true, Coordinator: true, BizTypes: only("user"), Script: func(w *World) {
+			defer w.shareMachineID()()
+			w.issue("a", "user", 1)
+			b, other := w.named("b"), storesim.New(storesim.Options{})
+			defer other.Close()
+			for _, uses := range []*storesim.Cluster{other, nil} {
+				b.stop()
+				b.astray = uses
+				b.start()
+				stop := w.busy(50*time.Millisecond, "user", 500)
+				time.Sleep(20 * time.Second)
+				stop()
+			}
+		}},
+	},
+}
+
 // termTemptations are what would happen without the rules of terms.
 var termTemptations = []schedule{
 	{

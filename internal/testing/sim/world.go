@@ -32,7 +32,8 @@ type Options struct {
 	Length time.Duration
 	// Redis is whether a cursor in Redis orders numbers.
 	Redis bool
-	// Registry is whether machine IDs are leased in that Redis, and not in the store.
+	// Registry is whether machine IDs are leased in that Redis, or else in the coordinator, and not in the
+	// store.
 	Registry bool
 	// Mode is what a failover of the store can lose.
 	Mode storesim.Mode
@@ -68,7 +69,7 @@ type Options struct {
 func OfSeed(seed uint64, length time.Duration) Options {
 	modes := []storesim.Mode{storesim.Unfenced, storesim.Lossy, storesim.Lossless}
 	paces := []int{40, 200, 200}
-	return Options{Seed: seed, Length: length, Redis: seed%2 == 0, Registry: seed%8 == 4, Tokens: seed%5 == 3, Works: seed%5 == 2, Coordinator: seed%10 == 7, Mode: modes[seed/2%3], Pace: paces[seed/6%3]}
+	return Options{Seed: seed, Length: length, Redis: seed%2 == 0, Registry: seed%8 == 4 || seed%20 == 17, Tokens: seed%5 == 3, Works: seed%5 == 2, Coordinator: seed%10 == 7, Mode: modes[seed/2%3], Pace: paces[seed/6%3]}
 }
 
 // quiet reports whether nothing happens but what the script says.
@@ -214,6 +215,9 @@ func newWorld(t *testing.T, o Options) (w *World, err error) {
 	}
 	if o.Bolt {
 		inHand(shapes)
+	}
+	if o.inCoordinator() {
+		offlineInStore(shapes)
 	}
 	if w.bizTypes, w.sparse, err = load.Configuration(shapes); err != nil {
 		return nil, err

@@ -46,7 +46,7 @@ const codes = {
   stopping: ["The node is stopping", "Try again in a moment."],
   overloaded: ["The node has too much to do", "If it stays so, add nodes or raise limits."],
   store_unavailable: ["The store does not answer", "Only numbers in hand are issued, and nothing can be changed. Look at the store."],
-  no_coordinator: ["The coordinator does not answer", "Look at the coordinator. Numbers are issued; jobs wait."],
+  no_coordinator: ["The coordinator does not answer", "Look at the coordinator. Jobs wait, and machine IDs if they are leased there."],
   redis_unavailable: ["Redis does not answer", "Look at Redis. Strict order needs it."],
   cursor_contested: ["Nodes take numbers in turns", "They are unique, but not in order: see Redis."],
   clock_rollback: ["A clock went back", "Correct it. The node waits, so that no number repeats."],

@@ -104,6 +104,9 @@ func (r rule) String() string { return ruleNames[r] }
 type without struct {
 	rules
 	only string
+	// quiet is whether the registry keeps its source if it is put back to an older copy, and nobody is
+	// excused for not noticing that. trusting is whether nodes are not doubtful there.
+	quiet, trusting bool
 }
 
 type rules [rulesInAll]bool
@@ -177,7 +180,7 @@ func (n *node) takes(t persist.SlotTable, now int64) (persist.SlotSwap, Lease, e
 	if err != nil {
 		return swap, l, err
 	}
-	lower := t.Set.Floor
+	lower := n.above(t)
 	if old := swap.OldSlot; old != nil && !out[lowerRecorded] {
 		if !out[lowerUntil] {
 			lower = max(lower, old.Until)

@@ -83,6 +83,22 @@ func TestModel(t *testing.T) {
 	}
 }
 
+// A registry that can be put back without a sign, such as one in a coordinator. Nodes that trust it
+// issue numbers twice; nodes that doubt it do not.
+func TestQuietRegistry(t *testing.T) {
+	sum := survey(without{quiet: true}, 0, 1, *seedsFlag, 10)
+	t.Logf("%d seeds, %d times used, %d put back", sum.seeds, sum.issued, sum.events[restoredBare])
+	if sum.events[restoredBare] == 0 {
+		t.Error("it was never put back")
+	}
+	for _, f := range sum.failures {
+		t.Errorf("seed %d: step %d: %s", f.Seed, f.Step, f.Broken)
+	}
+	if trusting := survey(without{quiet: true, trusting: true}, 0, 1, *seedsFlag, 1); len(trusting.failures) == 0 {
+		t.Error("nodes need not doubt it")
+	}
+}
+
 // needed shows what breaks without a rule, in at most 20,000 worlds made for that.
 func needed(t *testing.T, r rule) {
 	out := leaveOut(overlap, r)

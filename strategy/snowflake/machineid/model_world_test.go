@@ -100,6 +100,7 @@ type world struct {
 	sources  int
 	drops    int               // how often the registry lost its bootstrap part
 	restores int               // how often it was put back unnoticed
+	restored int64             // when it was put back last
 	names    map[string]string // of tokens, which do not depend on the seed
 	events   [eventsInAll]int
 	trace    func(text string)
@@ -123,7 +124,9 @@ func newWorld(out without, seed uint64) *world {
 	if d.OneIn(2) {
 		w.registry.source, w.registry.lag = w.newSource(), worlds.Pick(d, int64(5), 10, 30)
 	}
-	if slices.Contains(temptations[w.tempted()], failsOver) && w.tempted() != aheadRaised {
+	if out.quiet {
+		w.registry.source, w.registry.lag, w.base.Offline = w.newSource(), 0, 0
+	} else if slices.Contains(temptations[w.tempted()], failsOver) && w.tempted() != aheadRaised {
 		w.bits, w.mixed, w.registry.source, w.registry.lag = 1, false, w.newSource(), 30
 	}
 	for i := range worlds.Pick(d, 2, 2, 3, 4) {
@@ -153,6 +156,9 @@ func (w *world) newMember(key string) Member {
 		m.Horizon, m.MaxSkew, m.Offline = worlds.Pick(d, int64(15), 30, 50), worlds.Pick(d, w.skew, 2*w.skew), worlds.Pick(d, int64(0), 0, 40, 120)
 	}
 	m.Layout, m.Key, m.Floored = "layout", key, true
+	if m.Doubtful = w.out.quiet && !w.out.trusting; w.out.quiet {
+		m.Offline = 0
+	}
 	size := int64(1) << w.bits
 	m.Last = size - 1
 	switch {
@@ -222,6 +228,9 @@ func (w *world) apply(m *message) bool {
 	if !w.out.rules[compareAndSet] && !r.as(swap) {
 		w.say("%s: its change is refused", m.o.n.name)
 		w.events[refusedChange]++
+		return false
+	}
+	if w.out.quiet && swap.NewSlot != nil && r.clock(w.now)-swap.NewSlot.RenewedAt > m.o.n.MaxSkew { // Patience of coordslots
 		return false
 	}
 	if swap.NewSet != nil && swap.OldSet == nil && m.drops != w.drops && !w.out.rules[freshPart] {

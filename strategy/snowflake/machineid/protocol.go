@@ -23,6 +23,11 @@
 // floor. Renew lets a lease go on below the floor only if it cannot have ended yet. Otherwise it
 // gets a break: it goes on above the floor (lower moves there), and the times between belong to
 // nobody.
+//
+// A registry that is put back to an older copy may look as if nothing had happened, and then none of
+// this protects the times that it forgot. A member that knows such a registry to be possible is
+// Doubtful: each of its leases begins above everything that may have been granted, and it renews a
+// lease that has ended, or that is older than the floor, with a break.
 package machineid
 
 import (
@@ -70,6 +75,8 @@ type Member struct {
 	// Floored is true if a new registry needs a floor, because it may be one that was lost. A node
 	// sets it to false if only this process can reach the registry.
 	Floored bool
+	// Doubtful is true if the registry can be put back to an older copy and keep its Source.
+	Doubtful bool
 	// Spent is what an earlier process may have used without a record in the registry.
 	Spent Spent
 }
@@ -198,7 +205,8 @@ func (m *Member) Acquire(t persist.SlotTable, now int64) (swap persist.SlotSwap,
 	lower := m.usedUpTo(slot)
 	// They are equal if the machine ID was released before its lease began: then the floor is the
 	// reason, too.
-	l = Lease{ID: slot.ID, Token: Drawn(), Lower: max(lower, t.Set.Floor), Floored: t.Set.Floor >= lower}
+	above := m.above(t)
+	l = Lease{ID: slot.ID, Token: Drawn(), Lower: max(lower, above), Floored: above >= lower}
 	if sabotage.Off(sabotage.LeaseBegin) {
 		l.Lower = 0
 	}
@@ -211,7 +219,15 @@ func (m *Member) Acquire(t persist.SlotTable, now int64) (swap persist.SlotSwap,
 // since the Unix epoch. free is false if no machine ID is free.
 func (m *Member) Begin(t persist.SlotTable, now int64) (lower int64, free bool) {
 	slot, _, free := m.choose(t, now)
-	return max(m.usedUpTo(slot), t.Set.Floor), free
+	return max(m.usedUpTo(slot), m.above(t)), free
+}
+
+// above returns the time that leases begin above.
+func (m *Member) above(t persist.SlotTable) int64 {
+	if m.Doubtful && !sabotage.Off(sabotage.LeaseDoubt) {
+		return raised(t, *t.Set).Floor
+	}
+	return t.Set.Floor
 }
 
 // usedUpTo returns the highest time that anyone may have used with a machine ID.
@@ -342,8 +358,13 @@ func (m *Member) Renew(t persist.SlotTable, l Lease, now, progress int64) (persi
 	// that the holder knows: the one on record may be of a later renewal, which began with a break,
 	// and whose answer the holder did not get. A server that was replaced can go on granting for
 	// Lag, so the lease must end later than that.
-	if l.Lower < set.Floor && min(slot.Until, l.Until) < t.Now+t.Lag {
-		next.Lower, next.Floored = max(used, set.Floor), true // the break
+	// A doubtful member trusts neither end.
+	ended, floor := min(slot.Until, l.Until) < t.Now+t.Lag, set.Floor
+	if ended {
+		floor = max(floor, m.above(t))
+	}
+	if l.Lower < floor && (ended || m.Doubtful) {
+		next.Lower, next.Floored = max(used, floor), true // the break
 	}
 	now = m.bounded(t, now)
 	next.Until = max(used, next.Lower, now+m.Horizon)
