@@ -186,7 +186,7 @@ build_standin() {
 
 # go test runs with these options. The linters have vetted everything, and no debugger looks at the
 # tests.
-fast=(-vet=off -ldflags=-w -count=1)
+fast=(-vet=off -ldflags=-s -count=1)
 
 # A program with the race detector sleeps for a second before it exits, so that other threads can
 # end their reports. There are so many such programs that this would take minutes.

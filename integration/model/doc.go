@@ -27,7 +27,7 @@
 // every node must issue again. Package worlds says more about seeds.
 //
 //	go test ./model                             1,000 seeds, and a search for each rule
-//	SEQD_TEST_LONG=1 go test ./model            10,000 seeds, and longer searches
+//	SEQD_TEST_LONG=1 go test ./model             3,000 seeds, and longer searches
 //	go test ./model -run TestModel -model.seeds 100000
 //	go test ./model -run TestModel -model.seed 4711 -v
 //

@@ -23,12 +23,12 @@ var (
 	seedFlag  = flag.Int64("model.seed", -1, "run only this seed and print its schedule")
 )
 
-// defaultSeeds makes 10^6 steps, or 10^7 if the tests that take long run.
+// defaultSeeds makes 10^6 steps, or 3·10^6 if the tests that take long run.
 func defaultSeeds() int {
 	if racing.On {
 		return 200
 	}
-	return longtest.Or(1000, 10_000)
+	return longtest.Or(1000, 3000)
 }
 
 // tally adds up what happened in many worlds.

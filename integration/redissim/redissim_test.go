@@ -26,7 +26,7 @@ import (
 
 var (
 	seed  = flag.Uint64("redissim.seed", 0, "compare with this `seed` only")
-	seeds = flag.Uint64("redissim.seeds", longtest.Or[uint64](8, 200), "how many `seeds` to compare with")
+	seeds = flag.Uint64("redissim.seeds", longtest.Or[uint64](8, 60), "how many `seeds` to compare with")
 )
 
 const (

@@ -62,7 +62,7 @@ func TestJobOfANodeThatIsKilled(t *testing.T) {
 // beside seqd generate, which issues as many.
 func TestCodesWhileNodesAreKilled(t *testing.T) {
 	longtest.Only(t)
-	const count, digits = 4_000_000, 9
+	const count, digits = 1_000_000, 9
 	env := []string{
 		"SEQD_STORE_DRIVER=postgres", "SEQD_STORE_POSTGRES_URL=" + testenv.StartPostgres(t).URL(), "SEQD_SEGMENT_ORDERING=per-node", "SEQD_SEGMENT_MAXSTEP=1000000",
 		fmt.Sprintf(`SEQD_BIZTYPES=[{"name":"coupon","plugins":[{"name":"obfuscate","digits":%d,"key":"a key of a test, known to all"},{"name":"format","template":"C{seq:0%d}-{check}","check":"damm"}]}]`, digits, digits),

@@ -31,7 +31,7 @@ func TestMySQLAllocatesAsTheRule(t *testing.T) {
 				_, err := admin.ExecContext(t.Context(), "UPDATE seqd_counters SET fence = 'another' WHERE name = ?", name)
 				return err
 			}
-			for range longtest.Or(100, 3_000) {
+			for range longtest.Or(100, 1000) {
 				d.step()
 			}
 		})

@@ -53,28 +53,6 @@ func TestPostgresCopyInAnotherSchema(t *testing.T) {
 	}
 }
 
-// Tables are created in the first schema of the search_path that exists, whatever its name is.
-func TestPostgresOddSchema(t *testing.T) {
-	t.Parallel()
-	server := testenv.StartPostgres(t)
-	const odd = `a "b" $1 ? 'c'`
-	quoted := pgx.Identifier{odd}.Sanitize()
-	server.Query("CREATE SCHEMA " + quoted + " AUTHORIZATION seqd; ALTER ROLE seqd SET search_path = nowhere, " + quoted + ", public")
-	persisttest.Run(t, func(t *testing.T, now func() time.Time) persist.Store {
-		for _, table := range seqdTables {
-			server.Query("DROP TABLE IF EXISTS " + quoted + "." + table)
-		}
-		return openPostgres(t, server.URL(), func(o *postgres.Options) { o.Now = now })
-	})
-	if found := server.Query("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'"); found != "0" {
-		t.Errorf("there are %s tables in public", found)
-	}
-	server.Query("ALTER ROLE seqd SET search_path = nowhere")
-	if _, err := tryPostgres(t, server.URL(), nil); err == nil || !strings.Contains(err.Error(), "the search_path names no schema that exists") {
-		t.Error(err)
-	}
-}
-
 // An operator of others that fits better than that of the server is not taken.
 func TestPostgresOperatorOfOthers(t *testing.T) {
 	t.Parallel()
@@ -88,12 +66,16 @@ func TestPostgresOperatorOfOthers(t *testing.T) {
 	}
 }
 
-// Every statement names the schema: temporary tables, which another client of the pooler left behind
-// in the only connection to the server, stay empty.
+// Tables are created in the first schema of the search_path that exists, whatever its name is. Every
+// statement names it: temporary tables, which another client of the pooler left behind in the only
+// connection to the server, stay empty.
 func TestPostgresTemporaryTables(t *testing.T) {
 	longtest.Only(t)
 	t.Parallel()
 	server := testenv.StartPostgres(t)
+	const odd = `a "b" $1 ? 'c'`
+	quoted := pgx.Identifier{odd}.Sanitize()
+	server.Query("CREATE SCHEMA " + quoted + " AUTHORIZATION seqd; ALTER ROLE seqd SET search_path = nowhere, " + quoted + ", public")
 	url := testenv.StartPgbouncer(t, server.Addr(), "default_pool_size = 1").URL()
 	openPostgres(t, server.URL(), nil)
 	client := must.Get(pgx.Connect(t.Context(), url))(t)
@@ -105,15 +87,24 @@ func TestPostgresTemporaryTables(t *testing.T) {
 		return string(results[0].Rows[0][0])
 	}
 	for _, table := range seqdTables {
-		run(fmt.Sprintf("CREATE TEMPORARY TABLE %[1]s (LIKE public.%[1]s INCLUDING ALL)", table))
+		run(fmt.Sprintf("CREATE TEMPORARY TABLE %s (LIKE %s.%[1]s INCLUDING ALL)", table, quoted))
 	}
 	persisttest.Run(t, func(t *testing.T, now func() time.Time) persist.Store {
-		emptyPostgres(server)
+		for _, table := range seqdTables {
+			server.Query("DELETE FROM " + quoted + "." + table)
+		}
 		return openPostgres(t, url, func(o *postgres.Options) { o.Now = now })
 	})
 	for _, table := range seqdTables {
 		if rows := run("SELECT count(*) FROM pg_temp." + table); rows != "0" {
 			t.Errorf("there are %s rows in a temporary table %s", rows, table)
 		}
+	}
+	if found := server.Query("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'"); found != "0" {
+		t.Errorf("there are %s tables in public", found)
+	}
+	server.Query("ALTER ROLE seqd SET search_path = nowhere")
+	if _, err := tryPostgres(t, server.URL(), nil); err == nil || !strings.Contains(err.Error(), "the search_path names no schema that exists") {
+		t.Error(err)
 	}
 }

@@ -36,7 +36,7 @@ func TestPostgresAllocatesAsTheRule(t *testing.T) {
 			d.store = openPostgres(t, server.URL(), func(o *postgres.Options) {
 				o.Now, o.Lossless = func() time.Time { return time.UnixMilli(d.now) }, lossless
 			})
-			for range longtest.Or(100, 3_000) {
+			for range longtest.Or(100, 1000) {
 				d.step()
 			}
 		})

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/integration/testenv"
-	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/persisttest"
@@ -47,21 +46,14 @@ func openPostgres(t testing.TB, url string, change func(*postgres.Options)) *pos
 	return s
 }
 
+// TestPostgresDefaultsOfOperators runs the suite behind pgbouncer.
 func TestPostgresConformance(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartPostgres(t)
-	urls := map[string]string{"direct": server.URL()}
-	if longtest.Tests() {
-		urls["pgbouncer"] = testenv.StartPgbouncer(t, server.Addr()).URL()
-	}
-	for name, url := range urls {
-		t.Run(name, func(t *testing.T) {
-			persisttest.Run(t, func(t *testing.T, now func() time.Time) persist.Store {
-				emptyPostgres(server)
-				return openPostgres(t, url, func(o *postgres.Options) { o.Now = now })
-			})
-		})
-	}
+	persisttest.Run(t, func(t *testing.T, now func() time.Time) persist.Store {
+		emptyPostgres(server)
+		return openPostgres(t, server.URL(), func(o *postgres.Options) { o.Now = now })
+	})
 }
 
 // Defaults that an operator gave to the database do not change what a store does, behind a pooler

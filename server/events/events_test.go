@@ -183,7 +183,7 @@ func fewSources(t *testing.T) {
 // its source.
 func TestOnce(t *testing.T) {
 	fewSources(t)
-	for seed := range uint64(longtest.Or(25, 1000)) {
+	for seed := range uint64(longtest.Or(10, 150)) {
 		if err := newWorld(seed, 0).run(t); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}

@@ -21,7 +21,7 @@
 // about seeds.
 //
 //	go test ./model/gapless                             2,000 seeds, and a search for each rule
-//	SEQD_TEST_LONG=1 go test ./model/gapless            20,000 seeds, and longer searches
+//	SEQD_TEST_LONG=1 go test ./model/gapless             8,000 seeds, and longer searches
 //	go test ./model/gapless -run TestModel -gapless.seeds 100000
 //	go test ./model/gapless -run TestModel -gapless.seed 4711 -v
 //	go test ./model/gapless -run TestModel -gapless.seed 4711 -gapless.without look-up -v

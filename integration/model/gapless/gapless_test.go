@@ -30,7 +30,7 @@ func defaultSeeds() int {
 	if racing.On {
 		return 200
 	}
-	return longtest.Or(2000, 20_000)
+	return longtest.Or(2000, 8000)
 }
 
 // tally adds up what happened in many worlds.

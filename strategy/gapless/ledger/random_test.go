@@ -132,7 +132,7 @@ func runSeed(seed uint64, without RuleSet) error {
 }
 
 func TestRandom(t *testing.T) {
-	for seed := range uint64(longtest.Or(300, 4000)) {
+	for seed := range uint64(longtest.Or(300, 1000)) {
 		if err := runSeed(seed, 0); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
@@ -144,7 +144,7 @@ func TestRandom(t *testing.T) {
 func TestRandomForgottenWriters(t *testing.T) {
 	defer func(was int) { mostWriters = was }(mostWriters)
 	mostWriters = 2
-	for seed := range uint64(longtest.Or(60, 1000)) {
+	for seed := range uint64(longtest.Or(60, 300)) {
 		w := newWorld(seed, 0)
 		w.lossy = true
 		for range 400 {
