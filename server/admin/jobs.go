@@ -39,6 +39,8 @@ type Job struct {
 	Every    string `json:"every,omitempty"`
 	TimeZone string `json:"timeZone,omitempty"`
 	Schedule string `json:"schedule,omitempty"`
+	// Missed is how many times of a schedule passed for which it made no job.
+	Missed int64 `json:"missed,omitempty"`
 	// State is queued, running, done, failed or cancelled; that of a schedule is scheduled or cancelled,
 	// or failed after a restore.
 	State string `json:"state"`

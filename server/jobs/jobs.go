@@ -416,7 +416,7 @@ func (s *Jobs) Shown(ctx context.Context, bizType, display string) (id string, e
 func (s *Jobs) shown(id string, j *job, owner terms.Owner) admin.Job {
 	shown := admin.Job{
 		ID: id, Name: j.Name, BizType: j.BizType, Key: j.Key, Count: j.Count, Format: j.Format, State: j.State, Done: j.Done,
-		At: admin.Time(j.At), CreatedAt: admin.Time(j.Created), Owner: j.Owner, Every: j.Every, TimeZone: j.Zone, Schedule: j.Schedule,
+		At: admin.Time(j.At), CreatedAt: admin.Time(j.Created), Owner: j.Owner, Every: j.Every, TimeZone: j.Zone, Schedule: j.Schedule, Missed: j.Missed,
 	}
 	if j.Started > 0 {
 		shown.StartedAt = admin.Time(j.Started)
