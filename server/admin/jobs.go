@@ -79,6 +79,7 @@ type Jobs interface {
 	// Result returns the numbers of a job that is done; with partial also those of one that has ended
 	// otherwise. The result can be read until ctx ends.
 	Result(ctx context.Context, id string, partial bool) (Job, io.ReadSeeker, error)
-	// Remove cancels a job, or removes one that has ended, if may returns nil.
+	// Remove cancels a job, or removes one that has ended, if may returns nil. It asks again if the job
+	// may have changed since.
 	Remove(ctx context.Context, id string, may func(Job) error) error
 }

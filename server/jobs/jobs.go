@@ -350,6 +350,9 @@ func (s *Jobs) Remove(ctx context.Context, id string, may func(admin.Job) error)
 		if err != nil {
 			return nil, 0, err
 		}
+		if err := may(s.shown(id, j, owner)); err != nil { // it may have ended since
+			return nil, 0, err
+		}
 		if !j.ended() {
 			j.stop(s.opts.Now(), s.opts.ResultTTL, tells)
 		}
