@@ -393,6 +393,42 @@ func (c *counted) Read(ctx context.Context, kind, key string) (persist.Document,
 	return c.Documents.Read(ctx, kind, key)
 }
 
+// Events that wait for some that are lost are published in the end, if one node has led for long enough
+// to know that.
+func TestLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(1, 0)
+		w.docs.rng = nil
+		w.copy("invoice@b", 1, 2)
+		w.copy("invoice@b", 5, 7) // their time is long ago
+		w.copy("invoice@b", 8, 8)
+		w.copy("invoice@b", 11, 11)
+		for range 2 {
+			p := &publisher{Streams: w.streams()}
+			for range 5 {
+				must.Do(t, p.lead(t.Context()))
+				must.Equal(t, must.Get(p.Last(t.Context(), "invoice"))(t), 2)
+				time.Sleep(12*time.Minute - 1)
+			}
+		}
+		p := &publisher{Streams: w.streams()}
+		must.Do(t, p.lead(t.Context()))
+		time.Sleep(time.Hour)
+		must.Do(t, p.lead(t.Context()))
+		w.copy("invoice@b", 3, 4) // too late
+		w.copy("invoice@b", 13, 13)
+		must.Do(t, p.lead(t.Context()))
+		var got []string
+		for _, e := range must.Get(p.Read(t.Context(), "invoice", Oldest, 100))(t) {
+			got = append(got, e.ID)
+		}
+		must.Equal(t, fmt.Sprint(got), "[invoice@b/1 invoice@b/2 invoice@b/5 invoice@b/6 invoice@b/7 invoice@b/8 invoice@b/11]")
+		if p.waits == nil {
+			t.Error("the new one does not wait")
+		}
+	})
+}
+
 // Run warns of events that wait for others, and says when that is over. It copies what was left, and
 // removes what expired.
 func TestRun(t *testing.T) {

@@ -35,6 +35,9 @@ type publisher struct {
 	*Streams
 	works map[string]*terms.Work // the streams that this node owns, by biz type, as it wrote them
 	waits error                  // says which batch waits for too long, nil for none
+	// since says since when this node has seen batches wait, by the keys of their documents. now is the
+	// same for the present round.
+	since, now map[string]time.Time
 	// when it purged, and copied what was left; zero if that was before this node led
 	purged, copied time.Time
 }
@@ -67,7 +70,7 @@ func (f *Streams) Run(ctx context.Context) {
 // at it, and one of them finds that it does not own the stream any more.
 func (p *publisher) lead(ctx context.Context) error {
 	if !p.opts.Terms.Leading() {
-		p.works, p.waits, p.purged, p.copied = nil, nil, time.Time{}, time.Time{}
+		p.works, p.waits, p.since, p.purged, p.copied = nil, nil, nil, time.Time{}, time.Time{}
 		return nil
 	}
 	now := p.opts.Now()
@@ -111,7 +114,7 @@ func (p *publisher) purge(ctx context.Context, now time.Time) error {
 // round publishes all batches that there are. One that fails does not keep others from it.
 func (p *publisher) round(ctx context.Context) error {
 	var failed []error
-	p.waits = nil
+	p.waits, p.now = nil, make(map[string]time.Time)
 	for after, more := "", true; more; {
 		docs, err := p.opts.Documents.List(ctx, persist.EventKind, after, mostBatches)
 		if err != nil {
@@ -129,7 +132,7 @@ func (p *publisher) round(ctx context.Context) error {
 			if byType[b.BizType] == nil {
 				order = append(order, b.BizType)
 			}
-			byType[b.BizType] = append(byType[b.BizType], batch{b, doc})
+			byType[b.BizType] = append(byType[b.BizType], batch{EventBatch: b, doc: doc, late: p.late(&b, doc)})
 		}
 		for _, bizType := range order {
 			err := p.one(ctx, bizType, byType[bizType])
@@ -139,7 +142,20 @@ func (p *publisher) round(ctx context.Context) error {
 		}
 		more = len(docs) == mostBatches && ctx.Err() == nil
 	}
+	p.since = p.now
 	return errors.Join(failed...)
+}
+
+// late reports whether those before a batch are lost, with the writes that a failover or a restore has
+// lost: it is as old as a page may be, and this node has led for so long that nodes have copied
+// what they have to copy.
+func (p *publisher) late(b *persist.EventBatch, doc persist.Document) bool {
+	since, waits := p.since[doc.Key]
+	if !waits || time.Since(since) < leftPause || p.opts.Now().Sub(time.UnixMilli(doc.Timestamp)) < p.opts.Keep {
+		return false
+	}
+	p.opts.Log.Warn("events are published without those before them, which the store has lost", "bizType", b.BizType, "source", b.Source, "first", b.First, "last", b.Last())
+	return true
 }
 
 // one publishes batches of one biz type. The stream is a work: a node that was paused, and whose
@@ -166,6 +182,9 @@ func (p *publisher) one(ctx context.Context, bizType string, batches []batch) er
 		batches = rest(batches, done)
 	}
 	for _, b := range batches {
+		if p.now[b.doc.Key] = p.since[b.doc.Key]; p.now[b.doc.Key].IsZero() {
+			p.now[b.doc.Key] = time.Now()
+		}
 		if age := p.opts.Now().Sub(time.UnixMilli(b.doc.Timestamp)); age > missing {
 			p.waits = fmt.Errorf("events %d to %d of %s wait for those before since %s", b.First, b.Last(), b.Source, age.Round(time.Second))
 		}

@@ -59,6 +59,8 @@ func (s *stream) lastOf(name string) (last int64, known bool) {
 type batch struct {
 	persist.EventBatch
 	doc persist.Document
+	// late is true if it has waited for so long that those before it are lost.
+	late bool
 }
 
 // step is what comes next: in this order, keep what leaves the document, write next, and delete what
@@ -95,7 +97,7 @@ func (s *stream) publish(batches []batch, others map[string]int64, without rules
 		case b.Last() <= last: // it was copied again
 			st.done = append(st.done, b.doc)
 			continue
-		case b.First > last+1 && !without.Has(ruleHole): // the one before is not copied yet
+		case b.First > last+1 && !b.late && !without.Has(ruleHole): // the one before is not copied yet
 			continue
 		}
 		if len(next.Events) == pageSize {
