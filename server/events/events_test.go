@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -391,6 +392,31 @@ func (c *counted) Read(ctx context.Context, kind, key string) (persist.Document,
 		return persist.Document{}, errLost
 	}
 	return c.Documents.Read(ctx, kind, key)
+}
+
+// What is remembered of a source that has no further events is removed in the end, and only that.
+func TestFinalSources(t *testing.T) {
+	fewSources(t)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(1, 0)
+		w.docs.rng = nil
+		p := &publisher{Streams: w.streams()}
+		for i, source := range []string{"b", "job/1", "c", "job/2", "d", "e"} {
+			b := persist.EventBatch{BizType: "invoice", Source: source, First: 1, Final: strings.HasPrefix(source, "job/"), Events: []persist.SourceEvent{{Type: "t", At: 1, Data: json.RawMessage("{}")}}}
+			must.Do(t, w.docs.Keep(t.Context(), []persist.Document{must.Get(b.Document())(t)}))
+			must.Do(t, p.lead(t.Context()))
+			must.Equal(t, must.Get(p.Last(t.Context(), "invoice"))(t), int64(i)+1)
+		}
+		for _, want := range []string{"[invoice/b invoice/c invoice/job/1 invoice/job/2]", "[invoice/b invoice/c]"} {
+			must.Do(t, p.lead(t.Context()))
+			var keys []string
+			for _, doc := range must.Get(w.docs.List(t.Context(), sourceKind, "", 10))(t) {
+				keys = append(keys, doc.Key)
+			}
+			must.Equal(t, fmt.Sprint(keys), want)
+			time.Sleep(keepFinal + time.Hour)
+		}
+	})
 }
 
 // Events that wait for some that are lost are published in the end, if one node has led for long enough

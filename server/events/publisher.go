@@ -26,6 +26,9 @@ const (
 	// removed by one operation.
 	purgePause  = time.Minute
 	purgeAtOnce = 500
+	// keepFinal is how long it is remembered of a source without further events how far it is. Until then
+	// whoever had copied these, and did not learn that, has copied them again.
+	keepFinal = 90 * 24 * time.Hour
 	// missing is how long a batch waits for the batch before it until the log says so.
 	missing = 5 * time.Minute
 )
@@ -93,7 +96,7 @@ func since(last *time.Time, now time.Time, pause time.Duration, do func() error)
 	return err
 }
 
-// purge removes pages that expired.
+// purge removes pages and sources that expired.
 func (p *publisher) purge(ctx context.Context, now time.Time) error {
 	before := now.UnixMilli()
 	if p.opts.Past != nil {
@@ -103,12 +106,15 @@ func (p *publisher) purge(ctx context.Context, now time.Time) error {
 		}
 		before = past
 	}
-	for {
-		n, err := p.opts.Documents.Purge(ctx, pageKind, before, purgeAtOnce)
-		if err != nil || n < purgeAtOnce {
-			return err
+	for _, kind := range []string{pageKind, sourceKind} {
+		for n := purgeAtOnce; n == purgeAtOnce; {
+			var err error
+			if n, err = p.opts.Documents.Purge(ctx, kind, before, purgeAtOnce); err != nil {
+				return err
+			}
 		}
 	}
+	return nil
 }
 
 // round publishes all batches that there are. One that fails does not keep others from it.
@@ -288,9 +294,13 @@ func (p *publisher) keep(ctx context.Context, w *terms.Work, page int64, st *ste
 		if last >= of.Last {
 			continue
 		}
-		err = persist.Put(ctx, p.opts.Documents, persist.Document{
+		doc := persist.Document{
 			Kind: sourceKind, Key: bizType + "/" + of.Name, Revision: revision + 1, Body: string(text(sourceBody{version, of.Last})), Timestamp: now.UnixMilli(),
-		})
+		}
+		if of.Final {
+			doc.Expires = now.Add(keepFinal).UnixMilli()
+		}
+		err = persist.Put(ctx, p.opts.Documents, doc)
 		if err != nil {
 			return err
 		}
