@@ -66,7 +66,7 @@ func (t *Terms) noteDamaged(docs []persist.Document) {
 	damaged := make(map[string]bool)
 	for _, doc := range docs {
 		if damaged[doc.Key] = doc.Body == ""; damaged[doc.Key] && !t.damaged[doc.Key] {
-			t.opts.Log.Warn("the session of a node is damaged; it ends unless it is written again", "session", doc.Key)
+			t.opts.Log.Warn("the session of a node is damaged; it ends unless it is written again", "key", doc.Key)
 		}
 	}
 	t.damaged = damaged
