@@ -323,12 +323,12 @@ func TestWaitInVain(t *testing.T) {
 			return nil
 		}
 		began := time.Now()
-		_, _, err := f.List(t.Context(), "order", Oldest, 10, time.Minute)
+		_, _, _, err := f.List(t.Context(), "order", Oldest, 10, time.Minute)
 		must.Code(t, err, seqd.CodeConflict)
-		_, _, err = f.List(t.Context(), "invoice", 7, 10, time.Minute)
+		_, _, _, err = f.List(t.Context(), "invoice", 7, 10, time.Minute)
 		must.Code(t, err, seqd.CodeInvalidRequest)
 		must.Equal(t, time.Since(began), 0)
-		_, _, err = f.List(t.Context(), "invoice", 0, 10, time.Minute)
+		_, _, _, err = f.List(t.Context(), "invoice", 0, 10, time.Minute)
 		must.Do(t, err)
 		must.Equal(t, time.Since(began), time.Minute)
 		time.Sleep(2 * pollPause) // until nobody looks any more
@@ -350,7 +350,7 @@ func TestManyWait(t *testing.T) {
 		wait := func() {
 			for range cap(ended) {
 				go func() {
-					_, _, err := f.List(t.Context(), "invoice", 0, 10, time.Minute)
+					_, _, _, err := f.List(t.Context(), "invoice", 0, 10, time.Minute)
 					ended <- err
 				}()
 			}
