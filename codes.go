@@ -34,7 +34,7 @@ const (
 	CodeLeaseLost            Code = "lease_lost"             // 409: The lease has ended
 	CodeJobNotDone           Code = "job_not_done"           // 409: The job has not issued all its numbers yet
 	CodeEventsGone           Code = "events_gone"            // 410: These events are not kept any more
-	CodeJobEnded             Code = "job_ended"              // 409: The job ended before it had issued all its numbers
+	CodeJobEnded             Code = "job_ended"              // 409: The job has ended, perhaps before it had issued all its numbers
 	CodePreconditionFailed   Code = "precondition_failed"    // 412: Somebody else changed this meanwhile
 	CodeBodyTooLarge         Code = "body_too_large"         // 413: This is too large
 	CodeURITooLong           Code = "uri_too_long"           // 414: The address is too long
@@ -133,7 +133,7 @@ var codes = [...]Meaning{
 	{"job_not_done", 409, caller, "The job has not issued all its numbers yet", "Ask for the job until its state is done, then for its result.", "Wait until it is done."},
 	{"events_gone", 410, caller, "These events are not kept any more", "Go on with the position that the detail names. What happened since is in the accounts of the biz type.", "They are kept for events.keep."},
 	// A job that failed or was cancelled.
-	{"job_ended", 409, caller, "The job ended before it had issued all its numbers", "Add partial=true to download those that it issued, or make another job.", "Make another job."},
+	{"job_ended", 409, caller, "The job has ended, perhaps before it had issued all its numbers", "Look at its state. Add partial=true to download what it issued, or make another job.", "Look at its state."},
 	// A change whose If-Match names another revision than the current one.
 	{"precondition_failed", 412, caller, "Somebody else changed this meanwhile",
 		"Nothing was done. Read the present revision, decide again, and send its ETag as If-Match.", "Nothing was done. Look at it, then repeat or cancel."},

@@ -316,7 +316,7 @@ var rules = map[string]rule{
 	},
 	"server/ops": {
 		may: ". coordination internal/sheet net/http persist persist/driver server/backends server/certificate " +
-			"server/access server/config server/definitions server/doctor server/idempotency server/jobs server/nodes server/openfiles server/workers strategy " +
+			"server/access server/config server/definitions server/doctor server/idempotency server/jobs server/nodes server/openfiles server/subscriptions server/workers strategy " +
 			"strategy/counters strategy/gapless/ledger strategy/segment/rediscursor",
 		why: "commands open the back ends themselves, and use nothing of a running service",
 	},

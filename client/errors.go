@@ -48,7 +48,7 @@ const (
 	ErrLeaseLost            Code = "lease_lost"             // 409: The lease has ended
 	ErrJobNotDone           Code = "job_not_done"           // 409: The job has not issued all its numbers yet
 	ErrEventsGone           Code = "events_gone"            // 410: These events are not kept any more
-	ErrJobEnded             Code = "job_ended"              // 409: The job ended before it had issued all its numbers
+	ErrJobEnded             Code = "job_ended"              // 409: The job has ended, perhaps before it had issued all its numbers
 	ErrPreconditionFailed   Code = "precondition_failed"    // 412: Somebody else changed this meanwhile
 	ErrBodyTooLarge         Code = "body_too_large"         // 413: This is too large
 	ErrURITooLong           Code = "uri_too_long"           // 414: The address is too long

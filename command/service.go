@@ -74,8 +74,8 @@ func (s *settings) doctor(env *clitool.Env) *cobra.Command {
 suggest changes. It changes nothing, and nodes may be running. It exits with 1 if something keeps
 seqd from working.
 
-After a backup was restored, --log names the tokens, biz types and worker pools that were
-changed since the backup: the store has lost those changes.`,
+After a backup was restored, --log names the tokens, biz types, worker pools and subscriptions that
+were changed since the backup: the store has lost those changes.`,
 		Example: `  seqd doctor --config seqd.yaml
   seqd doctor --config seqd.yaml --json | jq '.sections[].findings[] | select(.level == "warn")'
   seqd doctor --log seqd.log --config seqd.yaml`,

@@ -35,6 +35,10 @@ import (
 // Read never returns [persist.ErrNotFound] for a document that was there when Read was called: a
 // session whose document is not there is dead. What Read and List return otherwise may be a little
 // old.
+//
+// A coordinator returns what is no document, or one of a newer format, all the same, without a body and
+// with a revision that changes with it, so that Delete can remove it: Read with [persist.ErrInvalid] or
+// [persist.ErrNewer], List without an error, because one must not hide the others.
 type Documents interface {
 	Create(ctx context.Context, d persist.Document) error
 	Read(ctx context.Context, kind, key string) (persist.Document, error)
@@ -91,6 +95,12 @@ func ReadID(ctx context.Context, documents Documents) (id string, err error) {
 
 // longestValue is what the servers take of one value, with some room for what they add.
 const longestValue = 500_000
+
+// Damaged reports whether an error of Read is about a document that is there, and that it returned
+// without a body.
+func Damaged(doc persist.Document, err error) bool {
+	return doc.Revision > 0 && (errors.Is(err, persist.ErrInvalid) || errors.Is(err, persist.ErrNewer))
+}
 
 // format is the version of Encode.
 const format = 1

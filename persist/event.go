@@ -36,6 +36,8 @@ type EventBatch struct {
 	// First is the number of the first event.
 	First  int64         `json:"first"`
 	Events []SourceEvent `json:"events"`
+	// Final is true if the source never has events after these, as a job that has ended.
+	Final bool `json:"final,omitempty"`
 }
 
 // SourceEvent is an event as its source tells it.

@@ -181,19 +181,26 @@ func TestJobTimeZone(t *testing.T) {
 	s.do(http.StatusOK, http.MethodPatch, "/biz-types/plain", `{"timeZone":"Asia/Tokyo"}`)
 }
 
-// The result of a job that was cancelled before it began is empty, and so has no parts.
+// The result of a job that was cancelled before it began is empty, and so has no parts. With ended a
+// request does only one of the two: cancel, or remove.
 func TestEmptyResult(t *testing.T) {
 	s := start(t, load(t, `{store: {driver: memory}, bizTypes: [{name: coupon}]}`))
 	s.await("/readyz", http.StatusOK)
 	text, _ := s.do(http.StatusAccepted, http.MethodPost, "/jobs", fmt.Sprintf(`{"bizType":"coupon","count":3,"at":%q}`, time.Now().Add(time.Hour).UTC().Format(time.RFC3339)))
 	var made admin.Job
 	must.Do(t, json.Unmarshal([]byte(text), &made))
-	s.do(http.StatusNoContent, http.MethodDelete, "/jobs/"+made.ID, "")
+	s.do(http.StatusBadRequest, http.MethodDelete, "/jobs/"+made.ID+"?ended=1", "")
+	answer, _ := s.do(http.StatusConflict, http.MethodDelete, "/jobs/"+made.ID+"?ended=true", "")
+	wantIn(t, answer, "job_not_done", "queued")
+	s.do(http.StatusNoContent, http.MethodDelete, "/jobs/"+made.ID+"?ended=false", "")
+	answer, _ = s.do(http.StatusConflict, http.MethodDelete, "/jobs/"+made.ID+"?ended=false", "")
+	wantIn(t, answer, "job_ended", "cancelled already")
 	for _, part := range []string{"bytes=0-", "bytes=-5", "bytes=0-0"} {
 		text, _ := s.do(http.StatusOK, http.MethodGet, "/jobs/"+made.ID+"/result?partial=true", "", "Range", part)
 		must.Equal(t, text, "", "the result")
 	}
 	s.do(http.StatusBadRequest, http.MethodGet, "/jobs/"+made.ID+"/result?partial=true", "", "Range", "bytes=5-")
+	s.do(http.StatusNoContent, http.MethodDelete, "/jobs/"+made.ID+"?ended=true", "")
 }
 
 // A job whose node lost the key file of its biz type waits for it.

@@ -49,6 +49,8 @@ type Job struct {
 	Every    string `json:"every,omitempty"`
 	TimeZone string `json:"timeZone,omitempty"`
 	Schedule string `json:"schedule,omitempty"`
+	// Missed is how many times of a schedule passed for which it made no job.
+	Missed int64 `json:"missed,omitempty"`
 	// State is queued, running, done, failed, cancelled, or scheduled for a schedule.
 	State string `json:"state"`
 	// Done is how many numbers it has issued, Rate how many in a second, and SecondsLeft how long it

@@ -85,8 +85,17 @@ func (d *Documents) read(ctx context.Context, kind, key string) (doc persist.Doc
 	if len(entries) == 0 {
 		return doc, 0, fmt.Errorf("%s/%s: %w", kind, key, persist.ErrNotFound)
 	}
-	doc, err = coordination.Decode(kind, key, entries[0].Value)
+	doc, err = entries[0].document(kind, key)
 	return doc, entries[0].ModifyIndex, err
+}
+
+// document returns the document in an entry. One that is damaged has the index as its revision.
+func (e *entry) document(kind, key string) (persist.Document, error) {
+	doc, err := coordination.Decode(kind, key, e.Value)
+	if err != nil {
+		doc.Revision = int64(e.ModifyIndex)
+	}
+	return doc, err
 }
 
 // Update implements [coordination.Documents].
@@ -108,7 +117,7 @@ func (d *Documents) Update(ctx context.Context, doc persist.Document) error {
 // Delete implements [coordination.Documents].
 func (d *Documents) Delete(ctx context.Context, kind, key string, revision int64) error {
 	known, index, err := d.read(ctx, kind, key)
-	if err == nil {
+	if err == nil || coordination.Damaged(known, err) {
 		err = known.CheckRevision(revision)
 	}
 	if err != nil {
@@ -143,17 +152,14 @@ func (d *Documents) List(ctx context.Context, kind, after string, limit int) (li
 	if err != nil {
 		return nil, err
 	}
-	values, keys := make(map[string][]byte, len(entries)), make([]string, 0, len(entries))
-	for _, e := range entries {
-		if key, ok := coordination.KeyOf(strings.TrimPrefix(e.Key, folder)); ok {
-			values[key], keys = e.Value, append(keys, key)
+	of, keys := make(map[string]*entry, len(entries)), make([]string, 0, len(entries))
+	for i := range entries {
+		if key, ok := coordination.KeyOf(strings.TrimPrefix(entries[i].Key, folder)); ok {
+			of[key], keys = &entries[i], append(keys, key)
 		}
 	}
 	for _, key := range coordination.Page(keys, after, limit) {
-		doc, err := coordination.Decode(kind, key, values[key])
-		if err != nil {
-			return nil, err
-		}
+		doc, _ := of[key].document(kind, key) // its error is that it is damaged
 		list = append(list, doc)
 	}
 	return list, nil

@@ -5,6 +5,7 @@ package coordinationtest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -18,7 +19,7 @@ import (
 func Run(t *testing.T, open func(t *testing.T) coordination.Documents) {
 	persisttest.RunRevisions(t, func(t *testing.T) persist.Documents { return only{open(t), nil} })
 	for name, test := range map[string]func(*testing.T, coordination.Documents){
-		"odd keys": oddKeys, "large bodies": largeBodies, "bad documents are refused": bad,
+		"odd keys": oddKeys, "large bodies": largeBodies, "many documents": many, "bad documents are refused": bad,
 		"an ended context changes nothing": ended, "it has one ID": identity,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, open(t)) })
@@ -65,6 +66,24 @@ func largeBodies(t *testing.T, d coordination.Documents) {
 	doc.Revision, doc.Body = 2, ""
 	must.Do(t, d.Update(t.Context(), doc))
 	must.Equal(t, must.Get(d.Read(t.Context(), "test", "large"))(t), doc)
+}
+
+func many(t *testing.T, d coordination.Documents) {
+	key := func(i int) string { return fmt.Sprintf("%03d", i) }
+	for i := range 200 {
+		must.Do(t, d.Create(t.Context(), document(key(199-i))))
+	}
+	for _, part := range []struct{ from, limit, want int }{{0, 500, 200}, {0, 150, 150}, {150, 100, 50}, {150, 50, 50}} {
+		after := ""
+		if part.from > 0 {
+			after = key(part.from - 1)
+		}
+		list := must.Get(d.List(t.Context(), "test", after, part.limit))(t)
+		must.Equal(t, len(list), part.want, "documents")
+		for i, doc := range list {
+			must.Equal(t, doc, document(key(part.from+i)))
+		}
+	}
 }
 
 func bad(t *testing.T, d coordination.Documents) {

@@ -22,6 +22,9 @@ import (
 // knows of a connection for that long after the connection is gone. Nothing depends on it.
 const sessionTimeout = 10 * time.Second
 
+// atOnce is how many nodes are read at once: ZooKeeper has no operation that reads several.
+const atOnce = 16
+
 // Documents are in ZooKeeper. They are safe for concurrent use.
 type Documents struct {
 	opts coordination.Options
@@ -161,16 +164,27 @@ func (d *Documents) List(ctx context.Context, kind, after string, limit int) ([]
 				keys = append(keys, key)
 			}
 		}
-		for _, key := range coordination.Page(keys, after, limit) {
-			doc, failed := d.get(c, kind, key)
+		if err != nil {
+			return nil, err
+		}
+		keys = coordination.Page(keys, after, limit)
+		docs, errs := make([]persist.Document, len(keys)), make([]error, len(keys))
+		var all sync.WaitGroup
+		turns := make(chan struct{}, atOnce)
+		for i, key := range keys {
+			turns <- struct{}{}
+			all.Go(func() { docs[i], errs[i] = d.get(c, kind, key); <-turns })
+		}
+		all.Wait()
+		for i, err := range errs {
 			switch {
-			case failed == nil:
-				list = append(list, doc)
-			case !errors.Is(failed, zk.ErrNoNode): // it was deleted meanwhile
-				return nil, failed
+			case err == nil, coordination.Damaged(docs[i], err):
+				list = append(list, docs[i])
+			case !errors.Is(err, zk.ErrNoNode): // it was deleted meanwhile
+				return nil, err
 			}
 		}
-		return list, err
+		return list, nil
 	})
 }
 
@@ -187,11 +201,13 @@ func as[T any](ctx context.Context, d *Documents, kind, key string, f func(*zk.C
 		answer <- t
 		return err
 	})
-	if err != nil {
+	select {
+	case t := <-answer: // also one with an error, see [coordination.Damaged]
+		return t, err
+	default:
 		var none T
 		return none, err
 	}
-	return <-answer, nil
 }
 
 // do does something with the connection, within the time-out. The library knows no contexts, and

@@ -9,10 +9,14 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/go-zookeeper/zk"
 
 	"github.com/seqd/seqd/coordination"
 	"github.com/seqd/seqd/coordination/consul"
@@ -72,6 +76,10 @@ func TestConsul(t *testing.T) {
 	suite(t, func() coordination.Coordinator { return consul.New(options(c.Addr())) })
 	goesOn(t, consul.New(options(testenv.ReserveAddr(t), c.Addr())))
 	o := options(c.Addr())
+	damaged(t, consul.New(o), func(path, value string) {
+		req := must.Get(http.NewRequestWithContext(t.Context(), http.MethodPut, "http://"+c.Addr()+"/v1/kv/"+o.Prefix+path, strings.NewReader(value)))(t)
+		must.Do(t, must.Get(http.DefaultClient.Do(req))(t).Body.Close())
+	})
 	o.Timeout = 200 * time.Millisecond
 	away(t, consul.New(o), c)
 }
@@ -81,6 +89,12 @@ func TestZooKeeper(t *testing.T) {
 	suite(t, func() coordination.Coordinator { return zookeeper.New(options(c.Addr())) })
 	goesOn(t, zookeeper.New(options(testenv.ReserveAddr(t), c.Addr())))
 	o := options(c.Addr())
+	damaged(t, zookeeper.New(o), func(path, value string) {
+		conn, _, err := zk.Connect([]string{c.Addr()}, time.Minute, zk.WithLogInfo(false))
+		must.Do(t, err)
+		defer conn.Close()
+		must.Get(conn.Set("/"+o.Prefix+path, []byte(value), -1))(t)
+	})
 	o.Timeout = 200 * time.Millisecond
 	away(t, zookeeper.New(o), c)
 
@@ -97,6 +111,29 @@ func TestZooKeeper(t *testing.T) {
 		must.Do(t, other.Close())
 	}
 	must.Get(own.Read(t.Context(), "token", "x"))(t)
+}
+
+// What is no document hides no other one, and can be removed by its revision.
+func damaged(t *testing.T, d coordination.Coordinator, overwrite func(path, value string)) {
+	defer d.Close()
+	for _, key := range []string{"a", "b", "c"} {
+		must.Do(t, d.Create(t.Context(), persist.Document{Kind: "test", Key: key, Revision: 1, Body: "{}"}))
+	}
+	last := int64(0)
+	for _, nonsense := range []string{"", "x"} { // its revision changes with it
+		overwrite("/test/b", nonsense)
+		doc, err := d.Read(t.Context(), "test", "b")
+		must.Is(t, err, persist.ErrInvalid)
+		must.Equal(t, coordination.Damaged(doc, err) && doc.Revision != last && doc.Body == "", true, fmt.Sprint(doc))
+		last = doc.Revision
+	}
+	list := must.Get(d.List(t.Context(), "test", "", 9))(t)
+	must.Equal(t, len(list) == 3 && list[1].Body == "" && list[1].Revision == last, true, fmt.Sprint(list))
+	if err := d.Delete(t.Context(), "test", "b", last-1); err == nil {
+		t.Error("it was removed by another revision")
+	}
+	must.Do(t, d.Delete(t.Context(), "test", "b", last))
+	must.Is(t, must.Err(d.Read(t.Context(), "test", "b")), persist.ErrNotFound)
 }
 
 // A server of three that leads is killed. Nothing that was confirmed is missing at the others, also to

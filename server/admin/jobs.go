@@ -39,6 +39,8 @@ type Job struct {
 	Every    string `json:"every,omitempty"`
 	TimeZone string `json:"timeZone,omitempty"`
 	Schedule string `json:"schedule,omitempty"`
+	// Missed is how many times of a schedule passed for which it made no job.
+	Missed int64 `json:"missed,omitempty"`
 	// State is queued, running, done, failed or cancelled; that of a schedule is scheduled or cancelled,
 	// or failed after a restore.
 	State string `json:"state"`
@@ -77,6 +79,7 @@ type Jobs interface {
 	// Result returns the numbers of a job that is done; with partial also those of one that has ended
 	// otherwise. The result can be read until ctx ends.
 	Result(ctx context.Context, id string, partial bool) (Job, io.ReadSeeker, error)
-	// Remove cancels a job, or removes one that has ended, if may returns nil.
+	// Remove cancels a job, or removes one that has ended, if may returns nil. It asks again if the job
+	// may have changed since.
 	Remove(ctx context.Context, id string, may func(Job) error) error
 }

@@ -25,6 +25,7 @@
 //  5. stream.publish says what comes next. Before that is written, publisher.keep keeps what it does
 //     not have any more: a page that is full, and how far a source is that was silent for long. If
 //     the node is killed after that, the next leader finds the same documents.
+//     A batch whose predecessor a failover has lost waits for Options.Keep (publisher.late).
 //  6. One write adds the events to the stream, and notes the number of the last one of each source
 //     (publisher.step). If the answer is lost, the work is taken and read again. A node that is not
 //     the owner any more cannot write (K4).

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -322,12 +323,12 @@ func TestWaitInVain(t *testing.T) {
 			return nil
 		}
 		began := time.Now()
-		_, _, err := f.List(t.Context(), "order", Oldest, 10, time.Minute)
+		_, _, _, err := f.List(t.Context(), "order", Oldest, 10, time.Minute)
 		must.Code(t, err, seqd.CodeConflict)
-		_, _, err = f.List(t.Context(), "invoice", 7, 10, time.Minute)
+		_, _, _, err = f.List(t.Context(), "invoice", 7, 10, time.Minute)
 		must.Code(t, err, seqd.CodeInvalidRequest)
 		must.Equal(t, time.Since(began), 0)
-		_, _, err = f.List(t.Context(), "invoice", 0, 10, time.Minute)
+		_, _, _, err = f.List(t.Context(), "invoice", 0, 10, time.Minute)
 		must.Do(t, err)
 		must.Equal(t, time.Since(began), time.Minute)
 		time.Sleep(2 * pollPause) // until nobody looks any more
@@ -349,7 +350,7 @@ func TestManyWait(t *testing.T) {
 		wait := func() {
 			for range cap(ended) {
 				go func() {
-					_, _, err := f.List(t.Context(), "invoice", 0, 10, time.Minute)
+					_, _, _, err := f.List(t.Context(), "invoice", 0, 10, time.Minute)
 					ended <- err
 				}()
 			}
@@ -391,6 +392,67 @@ func (c *counted) Read(ctx context.Context, kind, key string) (persist.Document,
 		return persist.Document{}, errLost
 	}
 	return c.Documents.Read(ctx, kind, key)
+}
+
+// What is remembered of a source that has no further events is removed in the end, and only that.
+func TestFinalSources(t *testing.T) {
+	fewSources(t)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(1, 0)
+		w.docs.rng = nil
+		p := &publisher{Streams: w.streams()}
+		for i, source := range []string{"b", "job/1", "c", "job/2", "d", "e"} {
+			b := persist.EventBatch{BizType: "invoice", Source: source, First: 1, Final: strings.HasPrefix(source, "job/"), Events: []persist.SourceEvent{{Type: "t", At: 1, Data: json.RawMessage("{}")}}}
+			must.Do(t, w.docs.Keep(t.Context(), []persist.Document{must.Get(b.Document())(t)}))
+			must.Do(t, p.lead(t.Context()))
+			must.Equal(t, must.Get(p.Last(t.Context(), "invoice"))(t), int64(i)+1)
+		}
+		for _, want := range []string{"[invoice/b invoice/c invoice/job/1 invoice/job/2]", "[invoice/b invoice/c]"} {
+			must.Do(t, p.lead(t.Context()))
+			var keys []string
+			for _, doc := range must.Get(w.docs.List(t.Context(), sourceKind, "", 10))(t) {
+				keys = append(keys, doc.Key)
+			}
+			must.Equal(t, fmt.Sprint(keys), want)
+			time.Sleep(keepFinal + time.Hour)
+		}
+	})
+}
+
+// Events that wait for some that are lost are published in the end, if one node has led for long enough
+// to know that.
+func TestLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(1, 0)
+		w.docs.rng = nil
+		w.copy("invoice@b", 1, 2)
+		w.copy("invoice@b", 5, 7) // their time is long ago
+		w.copy("invoice@b", 8, 8)
+		w.copy("invoice@b", 11, 11)
+		for range 2 {
+			p := &publisher{Streams: w.streams()}
+			for range 5 {
+				must.Do(t, p.lead(t.Context()))
+				must.Equal(t, must.Get(p.Last(t.Context(), "invoice"))(t), 2)
+				time.Sleep(12*time.Minute - 1)
+			}
+		}
+		p := &publisher{Streams: w.streams()}
+		must.Do(t, p.lead(t.Context()))
+		time.Sleep(time.Hour)
+		must.Do(t, p.lead(t.Context()))
+		w.copy("invoice@b", 3, 4) // too late
+		w.copy("invoice@b", 13, 13)
+		must.Do(t, p.lead(t.Context()))
+		var got []string
+		for _, e := range must.Get(p.Read(t.Context(), "invoice", Oldest, 100))(t) {
+			got = append(got, e.ID)
+		}
+		must.Equal(t, fmt.Sprint(got), "[invoice@b/1 invoice@b/2 invoice@b/5 invoice@b/6 invoice@b/7 invoice@b/8 invoice@b/11]")
+		if p.waits == nil {
+			t.Error("the new one does not wait")
+		}
+	})
 }
 
 // Run warns of events that wait for others, and says when that is over. It copies what was left, and

@@ -13,9 +13,9 @@ import (
 var _ admin.Events = (*Streams)(nil)
 
 // List implements [admin.Events].
-func (f *Streams) List(ctx context.Context, bizType string, after int64, limit int, wait time.Duration) (list []Event, next int64, err error) {
+func (f *Streams) List(ctx context.Context, bizType string, after int64, limit int, wait time.Duration) (list []Event, next, last int64, err error) {
 	if err := seqd.CheckName(bizType); err != nil {
-		return nil, 0, err
+		return nil, 0, 0, err
 	}
 	for until := time.Now().Add(wait); ; {
 		list, last, err := f.read(ctx, bizType, after, limit)
@@ -25,17 +25,17 @@ func (f *Streams) List(ctx context.Context, bizType string, after int64, limit i
 		left := time.Until(until)
 		switch {
 		case err != nil:
-			return nil, 0, failure(err)
+			return nil, 0, 0, failure(err)
 		case len(list) > 0:
-			return list, list[len(list)-1].Position, nil
+			return list, list[len(list)-1].Position, last, nil
 		case left <= 0 || f.opts.Stopping():
-			return nil, max(after, 0), nil
+			return nil, max(after, 0), last, nil
 		}
 		within, cancel := context.WithTimeout(ctx, left)
 		_ = f.Wait(within, bizType, after)
 		cancel()
 		if ctx.Err() != nil {
-			return nil, 0, seqd.AsError(ctx.Err())
+			return nil, 0, 0, seqd.AsError(ctx.Err())
 		}
 	}
 }

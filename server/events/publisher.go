@@ -26,6 +26,9 @@ const (
 	// removed by one operation.
 	purgePause  = time.Minute
 	purgeAtOnce = 500
+	// keepFinal is how long it is remembered of a source without further events how far it is. Until then
+	// whoever had copied these, and did not learn that, has copied them again.
+	keepFinal = 90 * 24 * time.Hour
 	// missing is how long a batch waits for the batch before it until the log says so.
 	missing = 5 * time.Minute
 )
@@ -35,6 +38,9 @@ type publisher struct {
 	*Streams
 	works map[string]*terms.Work // the streams that this node owns, by biz type, as it wrote them
 	waits error                  // says which batch waits for too long, nil for none
+	// since says since when this node has seen batches wait, by the keys of their documents. now is the
+	// same for the present round.
+	since, now map[string]time.Time
 	// when it purged, and copied what was left; zero if that was before this node led
 	purged, copied time.Time
 }
@@ -67,7 +73,7 @@ func (f *Streams) Run(ctx context.Context) {
 // at it, and one of them finds that it does not own the stream any more.
 func (p *publisher) lead(ctx context.Context) error {
 	if !p.opts.Terms.Leading() {
-		p.works, p.waits, p.purged, p.copied = nil, nil, time.Time{}, time.Time{}
+		p.works, p.waits, p.since, p.purged, p.copied = nil, nil, nil, time.Time{}, time.Time{}
 		return nil
 	}
 	now := p.opts.Now()
@@ -90,7 +96,7 @@ func since(last *time.Time, now time.Time, pause time.Duration, do func() error)
 	return err
 }
 
-// purge removes pages that expired.
+// purge removes pages and sources that expired.
 func (p *publisher) purge(ctx context.Context, now time.Time) error {
 	before := now.UnixMilli()
 	if p.opts.Past != nil {
@@ -100,18 +106,21 @@ func (p *publisher) purge(ctx context.Context, now time.Time) error {
 		}
 		before = past
 	}
-	for {
-		n, err := p.opts.Documents.Purge(ctx, pageKind, before, purgeAtOnce)
-		if err != nil || n < purgeAtOnce {
-			return err
+	for _, kind := range []string{pageKind, sourceKind} {
+		for n := purgeAtOnce; n == purgeAtOnce; {
+			var err error
+			if n, err = p.opts.Documents.Purge(ctx, kind, before, purgeAtOnce); err != nil {
+				return err
+			}
 		}
 	}
+	return nil
 }
 
 // round publishes all batches that there are. One that fails does not keep others from it.
 func (p *publisher) round(ctx context.Context) error {
 	var failed []error
-	p.waits = nil
+	p.waits, p.now = nil, make(map[string]time.Time)
 	for after, more := "", true; more; {
 		docs, err := p.opts.Documents.List(ctx, persist.EventKind, after, mostBatches)
 		if err != nil {
@@ -129,7 +138,7 @@ func (p *publisher) round(ctx context.Context) error {
 			if byType[b.BizType] == nil {
 				order = append(order, b.BizType)
 			}
-			byType[b.BizType] = append(byType[b.BizType], batch{b, doc})
+			byType[b.BizType] = append(byType[b.BizType], batch{EventBatch: b, doc: doc, late: p.late(&b, doc)})
 		}
 		for _, bizType := range order {
 			err := p.one(ctx, bizType, byType[bizType])
@@ -139,7 +148,20 @@ func (p *publisher) round(ctx context.Context) error {
 		}
 		more = len(docs) == mostBatches && ctx.Err() == nil
 	}
+	p.since = p.now
 	return errors.Join(failed...)
+}
+
+// late reports whether those before a batch are lost, with the writes that a failover or a restore has
+// lost: it is as old as a page may be, and this node has led for so long that nodes have copied
+// what they have to copy.
+func (p *publisher) late(b *persist.EventBatch, doc persist.Document) bool {
+	since, waits := p.since[doc.Key]
+	if !waits || time.Since(since) < leftPause || p.opts.Now().Sub(time.UnixMilli(doc.Timestamp)) < p.opts.Keep {
+		return false
+	}
+	p.opts.Log.Warn("events are published without those before them, which the store has lost", "bizType", b.BizType, "source", b.Source, "first", b.First, "last", b.Last())
+	return true
 }
 
 // one publishes batches of one biz type. The stream is a work: a node that was paused, and whose
@@ -166,6 +188,9 @@ func (p *publisher) one(ctx context.Context, bizType string, batches []batch) er
 		batches = rest(batches, done)
 	}
 	for _, b := range batches {
+		if p.now[b.doc.Key] = p.since[b.doc.Key]; p.now[b.doc.Key].IsZero() {
+			p.now[b.doc.Key] = time.Now()
+		}
 		if age := p.opts.Now().Sub(time.UnixMilli(b.doc.Timestamp)); age > missing {
 			p.waits = fmt.Errorf("events %d to %d of %s wait for those before since %s", b.First, b.Last(), b.Source, age.Round(time.Second))
 		}
@@ -269,9 +294,13 @@ func (p *publisher) keep(ctx context.Context, w *terms.Work, page int64, st *ste
 		if last >= of.Last {
 			continue
 		}
-		err = persist.Put(ctx, p.opts.Documents, persist.Document{
+		doc := persist.Document{
 			Kind: sourceKind, Key: bizType + "/" + of.Name, Revision: revision + 1, Body: string(text(sourceBody{version, of.Last})), Timestamp: now.UnixMilli(),
-		})
+		}
+		if of.Final {
+			doc.Expires = now.Add(keepFinal).UnixMilli()
+		}
+		err = persist.Put(ctx, p.opts.Documents, doc)
 		if err != nil {
 			return err
 		}

@@ -41,6 +41,8 @@ type stream struct {
 type source struct {
 	Name string `json:"name"`
 	Last int64  `json:"last"`
+	// Final is true if it has no events after that one.
+	Final bool `json:"final,omitempty"`
 }
 
 // last returns the position of the last event.
@@ -59,6 +61,8 @@ func (s *stream) lastOf(name string) (last int64, known bool) {
 type batch struct {
 	persist.EventBatch
 	doc persist.Document
+	// late is true if it has waited for so long that those before it are lost.
+	late bool
 }
 
 // step is what comes next: in this order, keep what leaves the document, write next, and delete what
@@ -95,7 +99,7 @@ func (s *stream) publish(batches []batch, others map[string]int64, without rules
 		case b.Last() <= last: // it was copied again
 			st.done = append(st.done, b.doc)
 			continue
-		case b.First > last+1 && !without.Has(ruleHole): // the one before is not copied yet
+		case b.First > last+1 && !b.late && !without.Has(ruleHole): // the one before is not copied yet
 			continue
 		}
 		if len(next.Events) == pageSize {
@@ -116,7 +120,7 @@ func (s *stream) publish(batches []batch, others map[string]int64, without rules
 		}
 		st.changed, publishing[b.Source] = true, true
 		last = b.First + from + int64(len(events)) - 1
-		next.note(b.Source, last)
+		next.note(b.Source, last, b.Final && last == b.Last())
 		if last < b.Last() {
 			st.more = true
 			break
@@ -132,9 +136,9 @@ func (s *stream) publish(batches []batch, others map[string]int64, without rules
 }
 
 // note notes the last event of a source.
-func (s *stream) note(name string, last int64) {
+func (s *stream) note(name string, last int64, final bool) {
 	s.Sources = slices.DeleteFunc(s.Sources, func(of source) bool { return of.Name == name })
-	s.Sources = append(s.Sources, source{name, last})
+	s.Sources = append(s.Sources, source{name, last, final})
 }
 
 // ordered returns batches in the order of their numbers for each source, and of when the first of a

@@ -35,7 +35,7 @@ func listEvents(c *gin.Context, events admin.Events) error {
 		return err
 	}
 	c.Writer.Header()["Cache-Control"] = noStore
-	list, next, err := events.List(c.Request.Context(), values["bizType"], after, limit, wait)
+	list, next, last, err := events.List(c.Request.Context(), values["bizType"], after, limit, wait)
 	restartWriteTimeout(c) // it may have waited for longer
 	if err != nil {
 		return err
@@ -43,7 +43,8 @@ func listEvents(c *gin.Context, events admin.Events) error {
 	writeJSON(c, http.StatusOK, jsonType, struct {
 		Events []admin.Event `json:"events"`
 		Next   int64         `json:"next"`
-	}{append([]admin.Event{}, list...), next})
+		Last   int64         `json:"last"`
+	}{append([]admin.Event{}, list...), next, last})
 	return nil
 }
 

@@ -47,8 +47,8 @@ func TestEvents(t *testing.T) {
 			t.Errorf("%s: %d %s, want %d with %s", query, w.Code, w.Body, status, want)
 		}
 	}
-	get("bizType=invoice", 200, `{"events":[],"next":0}`)
-	get("bizType=invoice&wait=10ms&after=0", 200, `{"events":[],"next":0}`)
+	get("bizType=invoice", 200, `{"events":[],"next":0,"last":0}`)
+	get("bizType=invoice&wait=10ms&after=0", 200, `{"events":[],"next":0,"last":0}`)
 	get("bizType=order", 404, "unknown_biz_type")
 	get("", 400, "invalid_biz_type")
 	get("bizType=invoice&after=-1", 400, "after is")
@@ -73,12 +73,12 @@ func TestEvents(t *testing.T) {
 		all.Run(ctx)
 	}()
 	await.True(t, "an event is published", func() bool {
-		return strings.Contains(do(t, api, http.MethodGet, "/events?bizType=invoice&after=0&limit=1&wait=1m").Body.String(), `"next":1}`)
+		return strings.Contains(do(t, api, http.MethodGet, "/events?bizType=invoice&after=0&limit=1&wait=1m").Body.String(), `"next":1,"last":`)
 	})
 	get("bizType=invoice&after=0&limit=1&wait=1m", 200, `{"events":[{"position":1,"id":"invoice@b/1","type":"range.issued","bizType":"invoice",`+
-		`"at":"1970-01-01T00:00:00.001Z","source":"invoice@b","seq":1,"data":{}}],"next":1}`)
+		`"at":"1970-01-01T00:00:00.001Z","source":"invoice@b","seq":1,"data":{}}],"next":1,"last":`)
 	await.True(t, "all are published", func() bool { return must.Get(all.Last(t.Context(), "invoice"))(t) == 300 })
-	get("bizType=invoice&after=299&wait=1m", 200, `"next":300}`)
+	get("bizType=invoice&after=299&wait=1m", 200, `"next":300,"last":300}`)
 	cancel()
 	<-ended
 	must.Get(docs.Purge(t.Context(), "streampage", time.Now().Add(2*time.Hour).UnixMilli(), 1))(t)

@@ -154,10 +154,26 @@ func (j jobs) get(c *gin.Context, all admin.Jobs) error {
 
 // remove answers DELETE /jobs/{job}.
 func (j jobs) remove(c *gin.Context, all admin.Jobs) error {
-	if _, err := readQuery(c.Request.URL.RawQuery); err != nil {
+	values, err := readQuery(c.Request.URL.RawQuery, "ended")
+	if err != nil {
 		return err
 	}
-	if err := all.Remove(c.Request.Context(), c.Param("job"), func(job admin.Job) error { return j.mayTouch(c, job) }); err != nil {
+	ended, ok := literal.Bool(values["ended"])
+	_, given := values["ended"]
+	if given && !ok {
+		return seqd.Errorf(seqd.CodeInvalidRequest, "ended is not true or false")
+	}
+	may := func(job admin.Job) error {
+		err := j.mayTouch(c, job)
+		switch has := job.EndedAt != ""; {
+		case err != nil || !given || has == ended:
+			return err
+		case has:
+			return seqd.Errorf(seqd.CodeJobEnded, "the job is %s already, so it cannot be cancelled; without ended=false it would be removed with its result", job.State)
+		}
+		return seqd.Errorf(seqd.CodeJobNotDone, "the job is %s, so it is not removed; without ended=true it would be cancelled", job.State)
+	}
+	if err := all.Remove(c.Request.Context(), c.Param("job"), may); err != nil {
 		return err
 	}
 	c.Writer.WriteHeader(http.StatusNoContent)

@@ -27,7 +27,7 @@ func (j *job) event(id string) (persist.Document, error) {
 		return persist.Document{}, err
 	}
 	b := persist.EventBatch{
-		BizType: j.BizType, Source: "job/" + id + "/" + j.Nonce, Key: j.Key, First: 1,
+		BizType: j.BizType, Source: "job/" + id + "/" + j.Nonce, Key: j.Key, First: 1, Final: true,
 		Events: []persist.SourceEvent{{Type: persist.EventJob, At: j.Ended, Data: data}},
 	}
 	return b.Document()

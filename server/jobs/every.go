@@ -82,11 +82,31 @@ func (j *job) makes(id string, now time.Time) (string, *job) {
 	return hashOf(id, j.Nonce, j.Times), made
 }
 
+// skip leaves out all times that have passed but the newest one, so that a schedule makes one job after
+// it has waited for long. It returns how many these are.
+func (j *job) skip(now time.Time) (missed int64, err error) {
+	for ; ; missed++ {
+		next, err := j.time(j.Times + 1)
+		if err != nil || next > now.UnixMilli() {
+			return missed, err
+		}
+		j.At = next
+		j.Times++
+		j.Missed++
+	}
+}
+
 // repeat makes the job of a schedule that is due, and then says when the next one is. If the node is
 // killed in between, or another one does the same, there is the same job. Without room the job waits,
-// unless it is there.
+// unless it is there. Times that are left out are written first, so that nodes agree on them.
 func (s *Jobs) repeat(ctx context.Context, doc persist.Document, j *job, room bool) error {
 	now := s.opts.Now()
+	switch missed, err := j.skip(now); {
+	case err != nil:
+		return err
+	case missed > 0:
+		return s.reschedule(ctx, doc, j, now, missed)
+	}
 	id, made := j.makes(doc.Key, now)
 	one, err := documentOf(id, made, s.opts.ResultTTL)
 	if err != nil {
@@ -104,14 +124,23 @@ func (s *Jobs) repeat(ctx context.Context, doc persist.Document, j *job, room bo
 	if j.At, err = j.time(j.Times); err != nil {
 		return err
 	}
+	return s.reschedule(ctx, doc, j, now, 0)
+}
+
+// reschedule writes when the next job of a schedule is due, and looks again. missed is how many times
+// are left out.
+func (s *Jobs) reschedule(ctx context.Context, doc persist.Document, j *job, now time.Time, missed int64) error {
 	next, err := documentOf(doc.Key, j, s.opts.ResultTTL)
 	if err != nil {
 		return err
 	}
 	next.Revision, next.Timestamp = doc.Revision+1, now.UnixMilli()
 	s.look()
-	if err = persist.Put(ctx, s.opts.Documents, next); persist.Overtaken(err) || errors.Is(err, persist.ErrNotFound) {
+	switch err = persist.Put(ctx, s.opts.Documents, next); {
+	case persist.Overtaken(err), errors.Is(err, persist.ErrNotFound):
 		return nil
+	case err == nil && missed > 0:
+		s.opts.Log.Warn("a schedule waited until later times passed; it makes the job of the newest one only", "schedule", doc.Key, "bizType", j.BizType, "missed", missed)
 	}
 	return err
 }

@@ -78,6 +78,37 @@ func TestSchedule(t *testing.T) {
 	})
 }
 
+// While no node runs, times of a schedule pass: the newest one gets its job, once, also if nodes lose
+// replies. The others are counted.
+func TestMissedTimes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, false)
+		const day = 24 * time.Hour
+		at := time.Now().Add(time.Hour)
+		made, _, err := c.first.Create(t.Context(), admin.NewJob{BizType: "coupon", Count: 10, Every: "day", At: at})
+		must.Do(t, err)
+		c.first.kill()
+		for away := range 3 { // it ends after 10, 20 and 30 times more
+			time.Sleep(10 * day)
+			a, b := c.node("a"), c.node("b")
+			a.loses.Store(4)
+			b.loses.Store(4)
+			time.Sleep(time.Minute)
+			a.loses.Store(0)
+			newest := int64(away)*10 + 9
+			id, _ := (&job{Nonce: c.jobOf(a, made.ID).Nonce, Times: newest}).makes(made.ID, time.Now())
+			job := c.await(a, id, done)
+			must.Equal(t, job.At, admin.Time(at.Add(time.Duration(newest)*day).UnixMilli()), "when it was due")
+			must.Equal(t, c.count(a), 2, "the schedule, and its job")
+			schedule := must.Get(a.Get(t.Context(), made.ID))(t)
+			must.Equal(t, schedule.Missed, int64(away+1)*9, "missed times")
+			must.Equal(t, schedule.At, admin.Time(at.Add(time.Duration(newest+1)*day).UnixMilli()), "the next one")
+			a.kill()
+			b.kill()
+		}
+	})
+}
+
 // Schedules that wait for room hide no job that is due, and none whose result makes room once it
 // expires.
 func TestSchedulesWaitForRoom(t *testing.T) {

@@ -46,11 +46,13 @@ type job struct {
 	Nonce string `json:"nonce,omitempty"`
 	Named bool   `json:"named,omitempty"`
 	// Every is day, week or month for a schedule, whose first job was due at First, by the clock of
-	// Zone; it has made Times jobs, or left them out. Schedule is the ID of the schedule that made a job.
+	// Zone; it has made Times jobs, or left them out, of which it missed Missed. Schedule is the ID of the
+	// schedule that made a job.
 	Every    string `json:"every,omitempty"`
 	Zone     string `json:"zone,omitempty"`
 	First    int64  `json:"first,omitempty"`
 	Times    int64  `json:"times,omitempty"`
+	Missed   int64  `json:"missed,omitempty"`
 	Schedule string `json:"schedule,omitempty"`
 	// Request is a hash of what the caller asked for.
 	Request string `json:"request,omitempty"`

@@ -381,6 +381,9 @@ func (s *Jobs) Remove(ctx context.Context, id string, may func(admin.Job) error)
 		if err != nil {
 			return nil, 0, err
 		}
+		if err := may(s.shown(id, j, owner)); err != nil { // it may have ended since
+			return nil, 0, err
+		}
 		if !j.ended() {
 			j.stop(s.opts.Now(), s.opts.ResultTTL, tells)
 		}
@@ -447,7 +450,7 @@ func (s *Jobs) Shown(ctx context.Context, bizType, display string) (id string, e
 func (s *Jobs) shown(id string, j *job, owner terms.Owner) admin.Job {
 	shown := admin.Job{
 		ID: id, Name: j.Name, BizType: j.BizType, Key: j.Key, Count: j.Count, Format: j.Format, State: j.State, Done: j.Done,
-		At: admin.Time(j.At), CreatedAt: admin.Time(j.Created), Owner: j.Owner, Every: j.Every, TimeZone: j.Zone, Schedule: j.Schedule,
+		At: admin.Time(j.At), CreatedAt: admin.Time(j.Created), Owner: j.Owner, Every: j.Every, TimeZone: j.Zone, Schedule: j.Schedule, Missed: j.Missed,
 	}
 	if j.Started > 0 {
 		shown.StartedAt = admin.Time(j.Started)

@@ -479,6 +479,15 @@ func TestRemove(t *testing.T) {
 		c.await(c.first, id, running)
 		must.Code(t, errOf(c.first.Result(t.Context(), id, true)), seqd.CodeJobNotDone)
 		time.Sleep(20 * time.Second)
+		asked := 0
+		ends := func(admin.Job) error { // after it was read
+			if asked++; asked == 2 {
+				return no
+			}
+			return nil
+		}
+		must.Is(t, c.first.Remove(t.Context(), id, ends), no)
+		must.Equal(t, must.Get(c.first.Get(t.Context(), id))(t).State, running)
 		must.Do(t, c.first.Remove(t.Context(), id, anybody))
 		job := c.await(c.first, id, cancelled)
 		must.Code(t, errOf(c.first.Result(t.Context(), id, false)), seqd.CodeJobEnded)

@@ -19,6 +19,7 @@ import (
 	"github.com/seqd/seqd/server/access"
 	"github.com/seqd/seqd/server/definitions"
 	"github.com/seqd/seqd/server/doctor"
+	"github.com/seqd/seqd/server/subscriptions"
 	"github.com/seqd/seqd/server/workers"
 )
 
@@ -26,13 +27,14 @@ import (
 // a biz type issues with its former increment. The log of the nodes says what was changed. The
 // lines of the audit log in the store are no help: the store has lost the same ones.
 
-// audited is what the log says of the last change of a token, a biz type or a pool of worker IDs.
+// audited is what the log says of the last change of a token, a biz type, a pool of worker IDs or a
+// subscription.
 type audited struct {
 	at                       time.Time
 	method, path, target, by string
 	version                  int64
 	kind                     string    // of the document
-	made                     time.Time // when a token or pool was created, zero if the log does not say
+	made                     time.Time // when a token, pool or subscription was created, zero if the log does not say
 	removed                  bool      // the document is gone since
 	forced                   []audited // the changes of a biz type that were forced, in the order of the logs
 }
@@ -41,8 +43,8 @@ type audited struct {
 // and none of the tokens.
 const revokedKind = "made"
 
-// changesIn reads the logs of nodes, and returns the last change of each token, biz type and
-// pool, and how many there were. Lines of other kinds, or in another form than log.format makes, are left
+// changesIn reads the logs of nodes, and returns the last change of each token, biz type, pool and
+// subscription, and how many there were. Lines of other kinds, or in another form than log.format makes, are left
 // out.
 func changesIn(log io.Reader) (last map[string]audited, n int, err error) {
 	last = make(map[string]audited)
@@ -87,8 +89,12 @@ func changeIn(line string) (c audited, ok bool) {
 			c.made = c.at
 		}
 	case strings.HasPrefix(c.path, "/worker-pools"):
-		c.kind, c.removed = workers.Kind, c.method == "DELETE"
-		if status == 201 {
+		c.kind = workers.Kind
+	case strings.HasPrefix(c.path, "/subscriptions"):
+		c.kind = subscriptions.Kind
+	}
+	if c.kind == workers.Kind || c.kind == subscriptions.Kind {
+		if c.removed = c.method == "DELETE"; status == 201 {
 			c.made = c.at
 		}
 	}
@@ -176,7 +182,7 @@ func lacking(log io.Reader, now time.Time) func(ctx context.Context, store persi
 			found = append(found, unforced...)
 		}
 		return append(found, doctor.Finding{
-			Level: doctor.OK, Subject: "changes", Found: fmt.Sprintf("%d changes of %d tokens, biz types and worker pools are in the log, and the store lacks some of %d", n, len(last), lacks),
+			Level: doctor.OK, Subject: "changes", Found: fmt.Sprintf("%d changes of %d tokens, biz types, worker pools and subscriptions are in the log, and the store lacks some of %d", n, len(last), lacks),
 		}), nil
 	}
 }
@@ -203,6 +209,8 @@ func (c *audited) subject() string {
 		return "token " + c.target
 	case workers.Kind:
 		return "worker pool " + c.target
+	case subscriptions.Kind:
+		return "subscription " + c.target
 	}
 	return c.target
 }

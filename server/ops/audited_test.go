@@ -17,6 +17,7 @@ import (
 	"github.com/seqd/seqd/server/admin"
 	"github.com/seqd/seqd/server/audit"
 	"github.com/seqd/seqd/server/definitions"
+	"github.com/seqd/seqd/server/subscriptions"
 	"github.com/seqd/seqd/server/workers"
 )
 
@@ -25,10 +26,10 @@ func TestLacking(t *testing.T) {
 	store := memory.New(time.Now)
 	for key, revision := range map[string]int64{
 		"token shop": 1, "token till": 2, "token kept": 2, "token again": 1, "token two words": 1,
-		"definition order": 2, "definition old": 1, "definition same": 3, "pool same": 2, "pool old": 1, "pool again": 3,
+		"definition order": 2, "definition old": 1, "definition same": 3, "pool same": 2, "pool old": 1, "pool again": 3, "subscriber same": 2, "subscriber old": 1,
 	} {
 		kind, name, _ := strings.Cut(key, " ")
-		kind = map[string]string{"token": access.Kind, "definition": definitions.Kind, "pool": workers.Kind}[kind]
+		kind = map[string]string{"token": access.Kind, "definition": definitions.Kind, "pool": workers.Kind, "subscriber": subscriptions.Kind}[kind]
 		doc := persist.Document{Kind: kind, Key: name, Body: "{}", Timestamp: 1}
 		for doc.Revision = 1; doc.Revision <= revision; doc.Revision++ {
 			err := store.Documents().Update(t.Context(), doc)
@@ -74,6 +75,9 @@ func TestLacking(t *testing.T) {
 		{Method: "PUT", Path: "/worker-pools/order", Target: "order", Status: 201, Version: 1},
 		{Method: "DELETE", Path: "/worker-pools/old", Query: "force=true", Target: "old", Status: 204, Version: 1},
 		{Method: "PUT", Path: "/worker-pools/again", Target: "again", Status: 201, Version: 1},
+		{Method: "POST", Path: "/subscriptions/same/replay", Target: "same", Status: 202, Version: 2}, // so may subscriptions
+		{Method: "PUT", Path: "/subscriptions/order", Target: "order", Status: 201, Version: 1},
+		{Method: "DELETE", Path: "/subscriptions/old", Target: "old", Status: 204, Version: 1},
 	}
 	for name, form := range map[string]func(io.Writer) slog.Handler{
 		"json": func(w io.Writer) slog.Handler { return slog.NewJSONHandler(w, nil) },
@@ -97,6 +101,7 @@ func TestLacking(t *testing.T) {
 				"order: before callers reach seqd, force the last one again: otherwise numbers may repeat, and a repeated Idempotency-Key may get other ones; " +
 					"before that, raise with --yes those of order@20261120, order@2026 in which it counted, and of other periods and keys since",
 				"token stolen-by-boss: revoke again what boss has made before callers reach seqd",
+				"subscription old: delete it again before callers reach seqd", "subscription order: make it again before callers reach seqd",
 				"token again: delete it, and make it again before callers reach seqd",
 				"token made: make it again before callers reach seqd", "token shop: delete it again before callers reach seqd",
 				"token till: change it again before callers reach seqd",
@@ -105,7 +110,7 @@ func TestLacking(t *testing.T) {
 				"worker pool order: make it again before callers reach seqd", "changes: ",
 			}
 			forced := "forced since the backup, in the log: PATCH /biz-types/order at "
-			if !slices.Equal(got, want) || !strings.HasPrefix(found[2].Found, forced) || strings.Count(found[2].Found, "version") != 2 || !strings.Contains(found[5].Found, "PATCH /tokens/made") {
+			if !slices.Equal(got, want) || !strings.HasPrefix(found[2].Found, forced) || strings.Count(found[2].Found, "version") != 2 || !strings.Contains(found[7].Found, "PATCH /tokens/made") {
 				t.Errorf("%s behind %q: %q\n%+v", name, before, got, found)
 			}
 		}

@@ -52,6 +52,26 @@ func (t *Terms) identify(ctx context.Context) error {
 	return err
 }
 
+// readSession reads a session. One that is damaged has no body.
+func (t *Terms) readSession(ctx context.Context, key string) (persist.Document, error) {
+	doc, err := t.coord.Read(ctx, kind, key)
+	if coordination.Damaged(doc, err) {
+		doc.Body, err = "", nil
+	}
+	return doc, err
+}
+
+// noteDamaged warns once of each session that is damaged. It counts as one whose node does not beat.
+func (t *Terms) noteDamaged(docs []persist.Document) {
+	damaged := make(map[string]bool)
+	for _, doc := range docs {
+		if damaged[doc.Key] = doc.Body == ""; damaged[doc.Key] && !t.damaged[doc.Key] {
+			t.opts.Log.Warn("the session of a node is damaged; it ends unless it is written again", "key", doc.Key)
+		}
+	}
+	t.damaged = damaged
+}
+
 // here returns [ErrNoSession] unless the last beat of this node is where it was written. If it is
 // not, that place lost its data, or has those of an older copy: what else is missing there was not
 // removed by anybody.

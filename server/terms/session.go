@@ -90,8 +90,8 @@ func (s *session) noteBeat(sent instant.Instant, err error) {
 // one, an older copy of the store was restored.
 func (s *session) noteRead(revision int64, err error) {
 	switch {
-	case errors.Is(err, persist.ErrNotFound), err == nil && revision < s.revision:
-		s.over = true
+	case errors.Is(err, persist.ErrNotFound), err == nil && revision < s.revision, errors.Is(err, persist.ErrInvalid), errors.Is(err, persist.ErrNewer):
+		s.over = true // also one that somebody has overwritten
 	case err == nil:
 		s.revision, s.unsure = revision, false
 	}

@@ -59,6 +59,7 @@ type Terms struct {
 	replan chan struct{} // see [Terms.Replan]
 	// plannedAt is when this node planned last. Only advise uses it.
 	plannedAt time.Time
+	damaged   map[string]bool // sessions, as only lead and what it calls know them
 
 	mu       sync.Mutex // guards what follows
 	session  session
@@ -285,7 +286,7 @@ func (t *Terms) leave() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), leavePatience)
 	defer cancel()
-	known, err := t.coord.Read(ctx, kind, s.key) // the last beat may be there or not
+	known, err := t.readSession(ctx, s.key) // the last beat may be there or not
 	if err == nil {
 		err = t.coord.Delete(ctx, kind, s.key, known.Revision)
 	}
@@ -334,7 +335,7 @@ func (p place) readBody(ctx context.Context, kind, key string, body any) (persis
 func (t *Terms) judge(ctx context.Context, key string) (dead bool, err error) {
 	var docs []persist.Document
 	if key != "" {
-		doc, err := t.coord.Read(ctx, kind, key)
+		doc, err := t.readSession(ctx, key)
 		switch {
 		case err == nil:
 			docs = []persist.Document{doc}
@@ -349,6 +350,7 @@ func (t *Terms) judge(ctx context.Context, key string) (dead bool, err error) {
 // declare gets the documents of sessions that were just read. It declares the silent sessions dead,
 // by deleting their documents, and returns the keys of the others.
 func (t *Terms) declare(ctx context.Context, docs []persist.Document) (alive []string, err error) {
+	t.noteDamaged(docs)
 	t.mu.Lock()
 	silent := t.watch.receive(t.opts.Clock(), docs)
 	t.mu.Unlock()

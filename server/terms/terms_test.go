@@ -82,7 +82,10 @@ func (w way) Read(ctx context.Context, kind, key string) (d persist.Document, er
 	if err := w.pass(); err != nil {
 		return d, err
 	}
-	return w.Documents.Read(ctx, kind, key)
+	if d, err = w.Documents.Read(ctx, kind, key); err == nil && kind == "nodesession" && d.Body == "" { // as a coordinator does
+		err = persist.ErrInvalid
+	}
+	return d, err
 }
 
 func (w way) List(ctx context.Context, kind, after string, limit int) ([]persist.Document, error) {
@@ -336,6 +339,41 @@ func TestDamagedLeader(t *testing.T) {
 		must.Equal(t, ok && !n.Leading(), true, "it works and does not lead")
 		cancel()
 		<-ended
+	})
+}
+
+// A session that is damaged ends, as one whose node does not beat, and hides no other one.
+func TestDamagedSession(t *testing.T) {
+	simulate(t, 3, func(t *testing.T, c *cluster, n []*node) {
+		sessions := func() (list []persist.Document) {
+			return must.Get(c.coordinator.List(t.Context(), kind, "", 10))(t)
+		}
+		damage := func(doc persist.Document) {
+			doc.Revision, doc.Body = doc.Revision+1, ""
+			must.Do(t, persist.Put(t.Context(), c.coordinator, doc))
+		}
+		damage(persist.Document{Kind: kind, Key: "x.gone"})
+		c.take(n[1], "w", nil)
+		n[1].cut.Store(true)
+		c.sleep(6 * time.Second)
+		must.Equal(t, len(sessions()), 2, "those of a and c")
+		c.take(n[2], "w", nil)
+		n[1].cut.Store(false)
+		c.sleep(6 * time.Second)
+		for range 3 { // also that of the leader, and of who owns the work
+			for _, doc := range sessions() {
+				damage(doc)
+			}
+			c.sleep(12 * time.Second)
+			list := sessions()
+			must.Equal(t, len(list), 3, "new ones")
+			for _, doc := range list {
+				must.Equal(t, doc.Body, "{}", doc.Key)
+			}
+			c.take(n[0], "w", nil)
+			w := c.take(n[0], "w", nil)
+			must.Do(t, w.Release(t.Context(), nil, 0))
+		}
 	})
 }
 

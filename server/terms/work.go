@@ -103,7 +103,7 @@ func (t *Terms) Gone(ctx context.Context, key string) (bool, error) {
 	if key == "" || !t.opts.Shared { // if the store is not shared, it is that of an earlier process
 		return true, nil
 	}
-	_, err := t.coord.Read(ctx, kind, key)
+	_, err := t.readSession(ctx, key)
 	if errors.Is(err, persist.ErrNotFound) {
 		err = t.here(ctx)
 		return err == nil, err

@@ -20,6 +20,9 @@
 // ahead or behind; some do so by the protocol of CosId. Somebody orders jobs, and downloads their results
 // at the end. What they got is checked by the checker of the laboratory (internal/testing/check).
 //
+// With every fourth seed subscriptions send the events of gapless biz types to a receiver, which now and
+// then fails, is gone or answers too late (receivers.go).
+//
 // With every fifth seed nodes do works under terms (package server/terms): no two may do one at once.
 //
 // # Seeds

@@ -24,7 +24,7 @@ func (w *World) receives(names ...string) *receiver {
 func (r *receiver) allReceived(names ...string) {
 	time.Sleep(10 * time.Second) // until everything is published
 	for _, name := range names {
-		r.checkDeliveries(r, name, "bill")
+		r.checkDeliveries(r, time.Now().Add(delivered), name, "bill")
 	}
 	_ = r.server.Close() // it is in memory
 }

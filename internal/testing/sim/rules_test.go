@@ -37,6 +37,8 @@ type rule struct {
 	lossy bool
 	// only are the kinds of faults, nil for all.
 	only []string
+	// receiver is whether a receiver has the events.
+	receiver bool
 	// script is whether a schedule finds it that is written for it, instead of seeds.
 	script bool
 }
@@ -85,8 +87,8 @@ var rules = []rule{
 	{name: "job-counted", script: true},
 	{name: "job-order", script: true},
 	{name: "job-pinned", script: true},
-	{name: "delivery-first", script: true},
-	{name: "delivery-kept", script: true},
+	{name: "delivery-first", receiver: true},
+	{name: "delivery-kept", receiver: true},
 	{name: "one-sender", script: true},
 	{name: "event-once", script: true},
 	{name: "event-hole", script: true},
@@ -162,6 +164,9 @@ func (r rule) world(seed uint64, length time.Duration) sim.Options {
 	o := sim.OfSeed(seed, length)
 	o.Redis, o.Only = (o.Redis || r.redis) && !r.store, r.only
 	o.Registry, o.Works = o.Registry && o.Redis, false // their rules have schedules
+	if o.Receives = r.receiver; r.receiver {
+		o.Mode = storesim.Lossless // what is lost was not promised
+	}
 	if r.lossy {
 		o.Mode = storesim.Lossy
 	}
@@ -213,6 +218,9 @@ func (r rule) findIn(t *testing.T, o sim.Options) (found string) {
 		return "" // if there is no report, the test has said why
 	}
 	of := report.OfNumbers()
+	if r.receiver { // it is about events
+		of = report.Total()
+	}
 	if r.lossy { // a world may skip more than is known why, with all rules
 		of -= report.Counts[check.RuleSkipped]
 	}

@@ -45,6 +45,8 @@ type Options struct {
 	Works bool
 	// Coordinator is whether sessions are in a coordinator, and not in the store.
 	Coordinator bool
+	// Receives is whether a receiver that fails has the events, if there is random load.
+	Receives bool
 	// Pace multiplies the pauses of callers, see [load.Load]; 0 means 40, some 20 calls a second.
 	Pace int
 	// Only names the kinds of faults; nil is all that the world can have.
@@ -69,7 +71,7 @@ type Options struct {
 func OfSeed(seed uint64, length time.Duration) Options {
 	modes := []storesim.Mode{storesim.Unfenced, storesim.Lossy, storesim.Lossless}
 	paces := []int{40, 200, 200}
-	return Options{Seed: seed, Length: length, Redis: seed%2 == 0, Registry: seed%8 == 4 || seed%20 == 17, Tokens: seed%5 == 3, Works: seed%5 == 2, Coordinator: seed%10 == 7, Mode: modes[seed/2%3], Pace: paces[seed/6%3]}
+	return Options{Seed: seed, Length: length, Redis: seed%2 == 0, Registry: seed%8 == 4 || seed%20 == 17, Tokens: seed%5 == 3, Works: seed%5 == 2, Coordinator: seed%10 == 7, Receives: seed%4 == 1, Mode: modes[seed/2%3], Pace: paces[seed/6%3]}
 }
 
 // quiet reports whether nothing happens but what the script says.
@@ -95,6 +97,9 @@ func (o Options) String() string {
 	}
 	if o.Coordinator {
 		text += " and a coordinator"
+	}
+	if o.Receives {
+		text += " and a receiver"
 	}
 	return fmt.Sprintf("seed %d, %v, %s, pace %d", o.Seed, o.Length, text, o.Pace)
 }
@@ -141,6 +146,7 @@ type World struct {
 	redis       *redissim.Deployment // nil without
 	other       *redissim.Deployment // that nodes use by mistake
 	nodes       []*node
+	receiver    *receiver // nil without
 	load        *load.Load
 	journal     *load.Journal
 	entries     *entries
@@ -364,6 +370,7 @@ func (w *World) run() {
 	}
 	w.load.CloseBooks(ctx)
 	w.checkEvents()
+	w.checkReceiver()
 	endWatch()
 	watching.Wait()
 	w.stop()
@@ -381,6 +388,13 @@ func (w *World) improvise(ctx context.Context) {
 	loading, endLoad := context.WithCancel(ctx)
 	var loaded sync.WaitGroup
 	loaded.Go(func() { w.load.Run(loading) })
+	if w.options.Receives {
+		loaded.Go(func() {
+			if err := w.receive(); err != nil {
+				w.journal.Find("no receiver: %v", err)
+			}
+		})
+	}
 	if w.options.Script != nil {
 		w.options.Script(w)
 	} else {

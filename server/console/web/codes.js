@@ -31,7 +31,7 @@ const codes = {
   lease_lost: ["The lease has ended", "Lease a worker ID anew."],
   job_not_done: ["The job has not issued all its numbers yet", "Wait until it is done."],
   events_gone: ["These events are not kept any more", "They are kept for events.keep."],
-  job_ended: ["The job ended before it had issued all its numbers", "Make another job."],
+  job_ended: ["The job has ended, perhaps before it had issued all its numbers", "Look at its state."],
   precondition_failed: ["Somebody else changed this meanwhile", "Nothing was done. Look at it, then repeat or cancel."],
   body_too_large: ["This is too large", "Send less at once."],
   uri_too_long: ["The address is too long", "Use a shorter search or name."],

@@ -143,8 +143,10 @@ const cancel = (job, look) => askAndDo({
   title: `Cancel the job ${named(job)}?`, yes: "Cancel the job", no: "Go on", kind: "danger",
   text: h("p", "It issues no further numbers. Those that it has issued are used up, and can be downloaded."),
   action: async () => {
-    // The same request would remove it with its result.
-    if (!ended((await get(at(job.id))).data)) await del(at(job.id));
+    // Without the query it would remove a job that has ended meanwhile.
+    await del(at(job.id), { query: { ended: false } }).catch((error) => {
+      if (error.code !== "job_ended") throw error;
+    });
     await look();
     return true;
   },
@@ -154,7 +156,7 @@ const removeJob = (job) => askAndDo({
   title: `Remove the job ${named(job)}?`, yes: "Remove", kind: "danger",
   text: h("p", "Its result is gone then. The numbers are used up."),
   action: async () => {
-    await del(at(job.id)).catch((error) => {
+    await del(at(job.id), { query: { ended: true } }).catch((error) => {
       if (error.code !== "unknown_job") throw error; // somebody else removed it
     });
     return true;
