@@ -60,11 +60,13 @@ func TestReachable(t *testing.T) {
 	w.curl(http.StatusCreated, "POST", "/seq/invoice/reservations", "")
 	w.curl(http.StatusOK, "GET", "/seq/ticket?key=a", "")
 	w.curl(http.StatusCreated, "PUT", "/worker-pools/shop", `{}`)
+	w.curl(http.StatusOK, "PATCH", "/biz-types/invoice", `{"events":true}`)
+	w.curl(http.StatusCreated, "PUT", "/subscriptions/till", `{"url":"http://127.0.0.1:1/","bizTypes":["invoice"]}`)
 	p := w.visit("")
 	for _, hash := range []string{
-		"#/overview", "#/jobs", "#/jobs?new=1", "#/workers", "#/workers?new=1", "#/workers/shop", "#/workers/shop/edit", "#/biz-types", "#/new", "#/access", "#/access?new=1", "#/access/till-7",
+		"#/overview", "#/jobs", "#/jobs?new=1", "#/subscriptions", "#/subscriptions/till", "#/workers", "#/workers?new=1", "#/workers/shop", "#/workers/shop/edit", "#/biz-types", "#/new", "#/access", "#/access?new=1", "#/access/till-7",
 		"#/biz-types/order/overview", "#/biz-types/order/edit", "#/biz-types/order/numbers", "#/biz-types/order/history",
-		"#/biz-types/order/stats", "#/biz-types/ticket/keys", "#/biz-types/invoice/account", "#/biz-types/invoice/reservations",
+		"#/biz-types/order/stats", "#/biz-types/ticket/keys", "#/biz-types/invoice/account", "#/biz-types/invoice/reservations", "#/biz-types/invoice/events",
 	} {
 		p.Go("/console" + hash)
 		p.Reload() // focus is where a page has it that was not reached by a link

@@ -22,6 +22,9 @@ const verbs = {
   "PUT /worker-pools/*": "Change pool",
   "PATCH /worker-pools/*": "Change pool",
   "DELETE /worker-pools/*": "Delete pool",
+  "PUT /subscriptions/*": "Change subscription",
+  "DELETE /subscriptions/*": "Delete subscription",
+  "POST /subscriptions/*/replay": "Send again to subscription",
   "POST /console/session": "Sign in",
   "DELETE /console/session": "Sign out",
 };
@@ -29,7 +32,7 @@ const verbs = {
 /** Says what an audit line records, as in "Change biz type order: version 7". */
 export const auditInWords = ({ method, path, query = "", target, status, version }) => {
   const sent = `${method} ${path}`;
-  const known = verbs[sent.replace(/(\/biz-types|\/tokens|\/secrets|\/worker-pools)\/[^/]*/g, "$1/*")] ?? sent;
+  const known = verbs[sent.replace(/(\/biz-types|\/tokens|\/secrets|\/worker-pools|\/subscriptions)\/[^/]*/g, "$1/*")] ?? sent;
   const verb = method === "PUT" && status === 201 ? known.replace("Change", "Create") : known;
   const notes = [
     version > 1 && `version ${version}`,

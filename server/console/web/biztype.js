@@ -4,6 +4,7 @@ import { showAccount } from "./account.js";
 import { path } from "./api.js";
 import { describe, folded } from "./describe.js";
 import { h, put } from "./dom.js";
+import { showEvents } from "./events.js";
 import { hash, live, read, terms } from "./forms.js";
 import { showHistory } from "./history.js";
 import { showKeys } from "./keys.js";
@@ -28,6 +29,7 @@ const allTabs = [
   ["reservations", "Reservations", showReservations,
     (it) => it.strategy === "gapless" || !it.known],
   ["keys", "Keys", showKeys, (it) => it.get("keyed")],
+  ["events", "Events", showEvents, (it) => it.get("events")],
   ["history", "History", showHistory, (it) => it.has("history")],
   ["stats", "Stats", showStats, (it) => it.has("stats")],
 ];

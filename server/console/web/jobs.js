@@ -114,6 +114,9 @@ const factsOf = (job) => [
     [job.startedAt ? "Began" : "Begins", time(job.startedAt ?? job.at)],
     job.endedAt && ["Ended", time(job.endedAt)],
     job.expiresAt && ["Kept until", time(job.expiresAt)],
+    job.every && ["Again", `each ${job.every}, by the clock of ${job.timeZone}`],
+    job.missed > 0 && ["Missed", `${number(job.missed)}, because no node ran or there was no room`],
+    job.schedule && ["Schedule", h("a", { href: link("jobs", job.schedule) }, job.schedule.slice(0, 8))],
     ["ID", h("code", job.id)],
   ]),
 ];
@@ -141,7 +144,8 @@ const download = async (job) => {
 
 const cancel = (job, look) => askAndDo({
   title: `Cancel the job ${named(job)}?`, yes: "Cancel the job", no: "Go on", kind: "danger",
-  text: h("p", "It issues no further numbers. Those that it has issued are used up, and can be downloaded."),
+  text: h("p", job.every ? "It makes no further jobs. Those that it has made go on."
+    : "It issues no further numbers. Those that it has issued are used up, and can be downloaded."),
   action: async () => {
     // Without the query it would remove a job that has ended meanwhile.
     await del(at(job.id), { query: { ended: false } }).catch((error) => {
@@ -165,6 +169,8 @@ const removeJob = (job) => askAndDo({
 
 const formats = [["text", "Text: an ID a line"], ["csv", "CSV with the header id"], ["jsonl", 'JSON lines: {"id":"…"}']];
 
+const periods = [["", "Only once"], ["day", "Each day"], ["week", "Each week"], ["month", "Each month"]];
+
 const jobForm = (bizType, ctx) => {
   const fields = {
     bizType: plain("Biz type", "bizType", { required: true, value: bizType }),
@@ -172,11 +178,15 @@ const jobForm = (bizType, ctx) => {
     count: plain("How many", "count", { required: true, type: "number", min: 1, max: 1e9 }),
     format: field({ label: "Format", name: "format", input: select(formats) }),
     at: timeField("Begins", "at", "", { help: "At the earliest. Without a time it begins now." }),
+    every: field({ label: "Again", name: "every", input: select(periods) }),
+    timeZone: plain("Time zone", "timeZone", {
+      value: Intl.DateTimeFormat().resolvedOptions().timeZone, help: "Of a job that is made again: its clock shows the same time.",
+    }),
     name: plain("Name", "name", { maxlength: 100, help: "For people, and for the file that is downloaded." }),
   };
   const entered = () => Object.fromEntries(Object.entries(fields)
     .map(([name, one]) => [name, name === "count" ? Number(one.value()) : one.value()])
-    .filter(([, value]) => value !== ""));
+    .filter(([name, value]) => value !== "" && (name !== "timeZone" || fields.every.value())));
   const begun = JSON.stringify(entered());
   ctx.unsaved(() => JSON.stringify(entered()) !== begun);
   const [trouble, submit, once] = [h("div"), sender("Create"), onceOnly()];

@@ -8,6 +8,7 @@ const routes = [
   ["biz-types", (parts) => parts.length >= 1, () => import("./biztype.js")],
   ["new", (parts) => parts.length === 0, () => import("./editor.js")],
   ["jobs", (parts) => parts.length <= 1, () => import("./jobs.js")],
+  ["subscriptions", (parts) => parts.length <= 1, () => import("./subscriptions.js")],
   ["workers", (parts) => parts.length <= 1 || (parts.length === 2 && parts[1] === "edit"),
     () => import("./workers.js")],
   ["access", () => true, () => import("./access.js")],
