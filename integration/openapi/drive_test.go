@@ -333,7 +333,7 @@ func (c *checker) storeAway() {
 			c.on(away.URL, call{op: op, target: "/events?bizType=order", status: 503})
 		case path == "/healthz" || path == "/openapi.json" || path == "/docs" || path == "/metrics" || path == "/settings" || path == "/errors/{code}":
 			c.on(away.URL, call{op: op, target: target, status: 200})
-		case strings.HasPrefix(path, "/seq/") || path == "/readyz" || path == "/audit" || path == "/overview" || path == "/worker-pools" || path == "/subscriptions" || path == "/jobs/{job}" || path == "/workers/{pool}/{lease}" || method == "GET" && strings.HasPrefix(path, "/biz-types/{name}/"):
+		case strings.HasPrefix(path, "/seq/") || path == "/readyz" || path == "/audit" || path == "/overview" || path == "/worker-pools" || path == "/subscriptions" || path == "/jobs/{job}" || path == "/jobs/{job}/result" || path == "/workers/{pool}/{lease}" || method == "GET" && strings.HasPrefix(path, "/biz-types/{name}/"):
 			c.on(away.URL, call{op: op, target: target, status: 503})
 		}
 	}
@@ -368,7 +368,7 @@ func (c *checker) overloaded() {
 			c.on(full.URL, call{op: op, target: path, status: 200})
 			continue
 		}
-		if op == "POST /workers/{pool}" || op == "GET /events" { // have places of their own
+		if op == "POST /workers/{pool}" || op == "GET /events" || op == "GET /jobs/{job}/result" { // have places of their own
 			continue
 		}
 		code := "overloaded"
