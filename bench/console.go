@@ -98,25 +98,8 @@ func watched(url string, pause time.Duration, run func() (sample, error)) (s sam
 	if err != nil {
 		return s, err
 	}
-	done, ended := make(chan struct{}), make(chan error, 1)
-	go func() {
-		ticker := time.NewTicker(pause)
-		defer ticker.Stop()
-		for err := error(nil); ; {
-			select {
-			case <-done:
-				ended <- errors.Join(err, c.close())
-				return
-			case <-ticker.C:
-			}
-			if err == nil {
-				err = c.get()
-			}
-		}
-	}()
-	s, err = run()
-	close(done)
-	return s, errors.Join(err, <-ended)
+	s, err = meanwhile(pause, c.get, run)
+	return s, errors.Join(err, c.close())
 }
 
 // uses returns how many seconds of CPU a process uses in a time.
