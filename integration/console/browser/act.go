@@ -21,7 +21,8 @@ type clickable struct {
 	Y   float64 `json:"y"`
 }
 
-// whereToClick scrolls to an element and says where it can be hit.
+// whereToClick scrolls to an element and says where it can be hit. From then on the page notes whether
+// a click hits it, or what has taken its place and looks the same.
 const whereToClick = `function() {
 	const e = this.nodeType === Node.ELEMENT_NODE ? this : this.parentElement;
 	if (e.matches(":disabled") || e.getAttribute("aria-disabled") === "true") return {why: "it is disabled"};
@@ -34,8 +35,16 @@ const whereToClick = `function() {
 	const hit = document.elementFromPoint(x, y);
 	if (!hit || !(e.contains(hit) || hit.contains(e) || hit.closest("label")?.control === e))
 		return {why: "something else is in front of it: " + (hit?.outerHTML.slice(0, 100) ?? "nothing")};
+	window.seqdClick = "awaited";
+	document.addEventListener("click", (c) => {
+		window.seqdClick = c.target === hit || e.contains(c.target) || c.target.outerHTML === hit.outerHTML ? "hit" : "missed";
+	}, {capture: true, once: true});
 	return {why: "", x, y};
 }`
+
+// missedClick is true if the click went elsewhere, as when the page was drawn anew meanwhile and its
+// parts have moved. Another page knows nothing of a click that led to it.
+const missedClick = `["awaited", "missed"].includes(window.seqdClick)`
 
 // Click clicks the only element that has a role and a name, once it can be clicked.
 func (s *Scope) Click(roles, name string) {
@@ -68,7 +77,14 @@ func (p *Page) click(e Element) error {
 	if at.Why != "" {
 		return errors.New(at.Why)
 	}
-	return p.try(chromedp.MouseClickXY(at.X, at.Y))
+	if err := p.try(chromedp.MouseClickXY(at.X, at.Y)); err != nil {
+		return err
+	}
+	var missed bool
+	if err := p.try(chromedp.Evaluate(missedClick, &missed)); err == nil && missed { // an error: it led to another page
+		return errors.New("the click did not hit it")
+	}
+	return nil
 }
 
 // Type replaces the content of the field that has a label, as somebody who types it.
