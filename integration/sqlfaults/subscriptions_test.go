@@ -126,7 +126,7 @@ func (c cluster) state(t *testing.T, name string) state {
 
 // The node that sends is killed, and another one sends on: the receiver gets every event, signed.
 func TestSenderIsKilled(t *testing.T) {
-	c, r := startCluster(t, 3), newReceiver(t)
+	c, r := startCluster(t, 5), newReceiver(t)
 	c.put(t, "shop", r.URL+"/shop")
 	total := 0
 	issue := func(n int) {
@@ -154,10 +154,10 @@ func TestSenderIsKilled(t *testing.T) {
 		events, total, twice, r.last.Sub(killed).Round(time.Millisecond), c.state(t, "shop").Node != sender)
 }
 
-// 1,000 subscriptions are spread over three nodes, and one of them is killed.
+// 1,000 subscriptions are spread over five nodes, and one of them is killed.
 func TestManySubscriptions(t *testing.T) {
 	const many = 1000
-	c, r := startCluster(t, 3), newReceiver(t)
+	c, r := startCluster(t, 5), newReceiver(t)
 	for i := range many {
 		c.put(t, fmt.Sprint("s", i), r.URL+fmt.Sprint("/s", i))
 	}
