@@ -472,6 +472,22 @@ func TestTakeOver(t *testing.T) {
 	})
 }
 
+// A node whose session could not be renewed for a moment sends on, whether another session began or the
+// same one went on.
+func TestInterruptedSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 1)
+		c.put("shop", admin.SubscriptionRequest{})
+		for i := range 40 {
+			c.happen("invoice", 1)
+			c.await("shop", i+1)
+			c.nodes[0].cut.Store(true)
+			time.Sleep(time.Second + time.Duration(i)*100*time.Millisecond)
+			c.nodes[0].cut.Store(false)
+		}
+	})
+}
+
 func TestGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 1)
