@@ -52,9 +52,6 @@ func (h *held) end() {
 // true if another node should send. step returns false if this node does not send for the
 // subscription any more.
 func (h *held) step(all context.Context, lasts map[string]int64, leave bool) (goOn bool) {
-	if h.sends.Err() != nil { // the session was interrupted, and may go on under the same key
-		return false
-	}
 	ctx, cancel := context.WithTimeout(all, storePatience)
 	defer cancel()
 	h.mu.Lock()

@@ -81,12 +81,11 @@ func (s *Subscriptions) Wanted(ctx context.Context) (map[string]string, error) {
 func (s *Subscriptions) Run(ctx context.Context) {
 	ticker := time.NewTicker(pause)
 	defer ticker.Stop()
-	session := ""
 	for {
-		session = s.round(ctx, session)
+		s.round(ctx)
 		select {
 		case <-ctx.Done():
-			s.drop()
+			s.drop(true)
 			s.sending.Wait()
 			return
 		case <-ticker.C:
@@ -95,23 +94,24 @@ func (s *Subscriptions) Run(ctx context.Context) {
 	}
 }
 
-// drop forgets all subscriptions that this node sends for, because its session has ended.
-func (s *Subscriptions) drop() {
-	for _, h := range s.held {
-		h.end()
-	}
-	clear(s.held)
+// drop forgets the subscriptions for which this node does not send any more: all, or those whose session
+// was interrupted. The session may go on under its key.
+func (s *Subscriptions) drop(all bool) {
+	maps.DeleteFunc(s.held, func(_ string, h *held) bool {
+		over := all || h.sends.Err() != nil
+		if over {
+			h.end()
+		}
+		return over
+	})
 }
 
-// round does what there is to do now. last is the session of the round before; it returns the
-// present one.
-func (s *Subscriptions) round(all context.Context, last string) (session string) {
+// round does what there is to do now.
+func (s *Subscriptions) round(all context.Context) {
 	session, working, ok := s.opts.Terms.Session()
-	if !ok || session != last {
-		s.drop()
-	}
+	s.drop(!ok)
 	if !ok {
-		return ""
+		return
 	}
 	if !s.loaded {
 		ctx, cancel := context.WithTimeout(all, storePatience)
@@ -141,7 +141,6 @@ func (s *Subscriptions) round(all context.Context, last string) (session string)
 		s.swept = now
 		s.sweep(all)
 	}
-	return session
 }
 
 // each calls f for all of a list, a few at a time.
