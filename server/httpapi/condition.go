@@ -146,6 +146,16 @@ func limitIn(values map[string]string) (limit int, err error) {
 	return int(n), nil
 }
 
+// readFlag reads a query parameter that is true or false. given is false if it is not there.
+func readFlag(values map[string]string, name string) (on, given bool, err error) {
+	text, given := values[name]
+	on, ok := literal.Bool(text)
+	if given && !ok {
+		err = seqd.Errorf(seqd.CodeInvalidRequest, "%s is not true or false", name)
+	}
+	return on, given, err
+}
+
 // readQuery reads a query. Each parameter must be known and may appear once.
 func readQuery(query string, known ...string) (map[string]string, error) {
 	if query == "" {

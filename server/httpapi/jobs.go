@@ -13,7 +13,6 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/seqd/seqd"
-	"github.com/seqd/seqd/internal/literal"
 	"github.com/seqd/seqd/server/access"
 	"github.com/seqd/seqd/server/admin"
 	"github.com/seqd/seqd/server/forwarded"
@@ -158,10 +157,9 @@ func (j jobs) remove(c *gin.Context, all admin.Jobs) error {
 	if err != nil {
 		return err
 	}
-	ended, ok := literal.Bool(values["ended"])
-	_, given := values["ended"]
-	if given && !ok {
-		return seqd.Errorf(seqd.CodeInvalidRequest, "ended is not true or false")
+	ended, given, err := readFlag(values, "ended")
+	if err != nil {
+		return err
 	}
 	may := func(job admin.Job) error {
 		err := j.mayTouch(c, job)
@@ -196,9 +194,9 @@ func (j jobs) result(c *gin.Context, all admin.Jobs) error {
 	if err != nil {
 		return err
 	}
-	partial, ok := literal.Bool(values["partial"])
-	if _, given := values["partial"]; given && !ok {
-		return seqd.Errorf(seqd.CodeInvalidRequest, "partial is not true or false")
+	partial, _, err := readFlag(values, "partial")
+	if err != nil {
+		return err
 	}
 	id := c.Param("job")
 	job, err := all.Get(c.Request.Context(), id)

@@ -190,9 +190,9 @@ func deletePool(c *gin.Context, workers admin.Workers) error {
 	if err != nil {
 		return err
 	}
-	force, ok := literal.Bool(values["force"])
-	if _, given := values["force"]; given && !ok {
-		return seqd.Errorf(seqd.CodeInvalidRequest, "force is not true or false")
+	force, _, err := readFlag(values, "force")
+	if err != nil {
+		return err
 	}
 	check, err := readCondition(c.Request)
 	if err != nil {
