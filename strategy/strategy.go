@@ -101,16 +101,16 @@ type Factory struct {
 	Shape func(bizType seqd.BizType) string
 	// Alone reports whether the biz type can issue although the store was never reached since the
 	// start, and the ID of the cluster that it remembers. ok is true only if shape is the one of
-	// the last call of [ShapeKeeper.OnRecord]. Store, Cluster, Redis and Coordinator are not set in env. It may
-	// be nil.
+	// the last call of [ShapeKeeper.OnRecord]. Store, Cluster, Redis and Coordinator are not set in
+	// env. It may be nil.
 	Alone func(env Env, bizType seqd.BizType, shape string) (cluster string, ok bool)
 	// Restored does what must be done after the state of the strategy was restored from a backup,
 	// and describes it in one line. It can be called again. It is nil for strategies that take
 	// numbers from a counter, which is raised instead.
 	Restored func(ctx context.Context, env Env, bizType seqd.BizType) (done string, err error)
 	// Elsewhere returns why nodes with this configuration would issue nothing, because the store says
-	// that the others use another Redis or coordinator; nil if they do not. It changes nothing. The second error is
-	// why that is not known. It may be nil.
+	// that the others use another Redis or coordinator; nil if they do not. It changes nothing. The
+	// second error is why that is not known. It may be nil.
 	Elsewhere func(ctx context.Context, env Env, bizType seqd.BizType) (cause, err error)
 	// Handover lets the counters of the store continue above the numbers of this strategy, before
 	// another strategy is used for the biz type by force. It can be called again. It is nil for

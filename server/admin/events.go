@@ -70,8 +70,7 @@ func (e *Event) Source() (source string, seq int64) {
 type Events interface {
 	// List returns at most limit events of a biz type after a position, or from the oldest one that is
 	// kept if after is negative, the position of the last one of these, and that of the newest event of
-	// the biz type. If there is none, it waits for one,
-	// and returns none after the time wait. If the next ones are not kept any more, it returns
-	// [seqd.CodeEventsGone].
+	// the biz type. If there is none, it waits for one, and returns none after the time wait. If the
+	// next ones are not kept any more, it returns [seqd.CodeEventsGone].
 	List(ctx context.Context, bizType string, after int64, limit int, wait time.Duration) (list []Event, next, last int64, err error)
 }

@@ -188,9 +188,11 @@ func (p *publisher) one(ctx context.Context, bizType string, batches []batch) er
 		batches = rest(batches, done)
 	}
 	for _, b := range batches {
-		if p.now[b.doc.Key] = p.since[b.doc.Key]; p.now[b.doc.Key].IsZero() {
-			p.now[b.doc.Key] = time.Now()
+		since, waited := p.since[b.doc.Key]
+		if !waited {
+			since = time.Now()
 		}
+		p.now[b.doc.Key] = since
 		if age := p.opts.Now().Sub(time.UnixMilli(b.doc.Timestamp)); age > missing {
 			p.waits = fmt.Errorf("events %d to %d of %s wait for those before since %s", b.First, b.Last(), b.Source, age.Round(time.Second))
 		}

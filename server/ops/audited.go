@@ -44,8 +44,8 @@ type audited struct {
 const revokedKind = "made"
 
 // changesIn reads the logs of nodes, and returns the last change of each token, biz type, pool and
-// subscription, and how many there were. Lines of other kinds, or in another form than log.format makes, are left
-// out.
+// subscription, and how many there were. Lines of other kinds, or in another form than log.format
+// makes, are left out.
 func changesIn(log io.Reader) (last map[string]audited, n int, err error) {
 	last = make(map[string]audited)
 	lines := bufio.NewScanner(log)

@@ -19,9 +19,9 @@ import (
 )
 
 // Restored does what strategies without a counter and pools of worker IDs need after a backup of the
-// store, or of the Redis or the coordinator that holds the registry of a strategy, was restored. It calls tell with each
-// biz type or pool and what was done for it; for gapless biz types, that it has done nothing. Nodes
-// may be running. It is safe to call again, also after an error.
+// store, or of the Redis or the coordinator that holds the registry of a strategy, was restored. It
+// calls tell with each biz type or pool and what was done for it; for gapless biz types, that it has
+// done nothing. Nodes may be running. It is safe to call again, also after an error.
 func Restored(ctx context.Context, cfg *config.Config, tell func(what, done string)) (err error) {
 	if err := checkKept(cfg.Store); err != nil {
 		return err

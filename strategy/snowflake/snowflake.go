@@ -7,9 +7,9 @@
 //
 // [Strategy] issues the numbers of one biz type. Strategies with the same settings share a holder
 // (sharing.go), which leases the machine ID from a registry in the store, in Redis (package
-// redisslots) or in a coordinator (package coordslots), and a generator, which makes numbers. With offlineStart the holder also keeps its
-// lease in a file (package statefile). To add a registry, implement [persist.SlotStore] and open it
-// in openRegistry.
+// redisslots) or in a coordinator (package coordslots), and a generator, which makes numbers. With
+// offlineStart the holder also keeps its lease in a file (package statefile). To add a registry,
+// implement [persist.SlotStore] and open it in openRegistry.
 package snowflake
 
 import (
