@@ -1,13 +1,11 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 	"time"
 )
 
@@ -40,20 +38,16 @@ func benchWorkers(ctx context.Context, o options) ([]result, error) {
 			var leased struct {
 				Lease string `json:"lease"`
 			}
-			body, err := send(ctx, callers, http.MethodPost, n.url+"/workers/shop", fmt.Sprintf(`{"instance":"i%d"}`, i), http.StatusCreated)
-			if err == nil {
-				err = json.Unmarshal(body, &leased)
-			}
-			if err != nil {
+			if err := post(ctx, callers, n.url+"/workers/shop", fmt.Sprintf(`{"instance":"i%d"}`, i), http.StatusCreated, &leased); err != nil {
 				return nil, err
 			}
 			leases[i] = leased.Lease
 		}
 		next := 0
 		renew := func() error {
-			_, err := send(ctx, callers, http.MethodPost, n.url+"/workers/shop/"+leases[next], "", http.StatusOK)
+			lease := leases[next]
 			next = (next + 1) % renewers
-			return err
+			return post(ctx, callers, n.url+"/workers/shop/"+lease, "", http.StatusOK, nil)
 		}
 		load := o.loading(ctx, n.child, n.url+"/seq/order")
 		c := contest{rounds: o.rounds}
@@ -105,12 +99,10 @@ func startJob(ctx context.Context, callers *http.Client, url string) (id string,
 		ID   string `json:"id"`
 		Done int64  `json:"done"`
 	}
-	body, err := send(ctx, callers, http.MethodPost, url+"/jobs", `{"bizType":"coupon","count":`+strconv.Itoa(1_000_000_000)+`}`, http.StatusAccepted)
-	if err == nil {
-		err = json.Unmarshal(body, &job)
-	}
+	err = post(ctx, callers, url+"/jobs", `{"bizType":"coupon","count":1000000000}`, http.StatusAccepted, &job)
 	for err == nil && job.Done == 0 && ctx.Err() == nil {
 		time.Sleep(50 * time.Millisecond)
+		var body []byte
 		if body, err = get(url + "/jobs/" + job.ID); err == nil {
 			err = json.Unmarshal(body, &job)
 		}
@@ -139,16 +131,4 @@ func meanwhile(pause time.Duration, do func() error, run func() (sample, error))
 	s, err = run()
 	close(done)
 	return s, errors.Join(err, <-ended)
-}
-
-// send sends a request with a JSON body, if there is one.
-func send(ctx context.Context, callers *http.Client, method, url, body string, want int) ([]byte, error) {
-	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader([]byte(body)))
-	if err != nil {
-		return nil, err
-	}
-	if body != "" {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	return answer(callers, req, want)
 }

@@ -58,7 +58,7 @@ func followChanges(ctx context.Context, nodes []node, changes int) (took []time.
 			path string
 			want int // of a request for a number
 		}{{"/disable", http.StatusConflict}, {"/enable", http.StatusOK}} {
-			if err := post(ctx, http.DefaultClient, nodes[0].url+"/biz-types/order"+change.path, http.StatusOK, nil); err != nil {
+			if err := post(ctx, http.DefaultClient, nodes[0].url+"/biz-types/order"+change.path, "", http.StatusOK, nil); err != nil {
 				return nil, err
 			}
 			began := time.Now()

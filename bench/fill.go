@@ -36,12 +36,7 @@ func (s *servers) createTemplate(ctx context.Context, dir, path string, env ...s
 		return err
 	}
 	body := fmt.Sprintf(`{"start":%d}`, firstNumber)
-	req, err := http.NewRequestWithContext(ctx, http.MethodPut, n.url+"/biz-types/"+template, strings.NewReader(body))
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	if _, err := answer(http.DefaultClient, req, http.StatusCreated); err != nil {
+	if _, err := send(ctx, http.DefaultClient, http.MethodPut, n.url+"/biz-types/"+template, body, http.StatusCreated); err != nil {
 		return err
 	}
 	if err := n.awaitReady(ctx, "/readyz"); err != nil {

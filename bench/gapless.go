@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"sync"
@@ -59,7 +58,7 @@ func benchGaplessReserve(ctx context.Context, o options) ([]result, error) {
 		seq := n.url + "/seq/invoice"
 		c := contest{rounds: o.rounds}
 		c.addValue(atOnce, func() (float64, error) {
-			return callersRate(ctx, o.duration, func() error { return post(ctx, callers, seq, http.StatusOK, nil) })
+			return callersRate(ctx, o.duration, func() error { return post(ctx, callers, seq, "", http.StatusOK, nil) })
 		})
 		c.addValue(newBinary, func() (float64, error) {
 			return callersRate(ctx, o.duration, func() error { return reserveAndConfirm(ctx, callers, seq) })
@@ -109,23 +108,10 @@ func reserveAndConfirm(ctx context.Context, callers *http.Client, seq string) er
 	var r struct {
 		Reservation string `json:"reservation"`
 	}
-	if err := post(ctx, callers, seq+"/reservations", http.StatusCreated, &r); err != nil {
+	if err := post(ctx, callers, seq+"/reservations", "", http.StatusCreated, &r); err != nil {
 		return err
 	}
-	return post(ctx, callers, seq+"/reservations/"+r.Reservation+"/confirm", http.StatusOK, nil)
-}
-
-// post sends a request without a body, and decodes the answer unless into is nil.
-func post(ctx context.Context, callers *http.Client, url string, want int, into any) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, nil)
-	if err != nil {
-		return err
-	}
-	body, err := answer(callers, req, want)
-	if err != nil || into == nil {
-		return err
-	}
-	return json.Unmarshal(body, into)
+	return post(ctx, callers, seq+"/reservations/"+r.Reservation+"/confirm", "", http.StatusOK, nil)
 }
 
 // callersRate returns how often per second callers together do something.

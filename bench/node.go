@@ -116,6 +116,27 @@ func get(url string) ([]byte, error) {
 	return answer(http.DefaultClient, req, http.StatusOK)
 }
 
+// post sends a request, and decodes the answer unless into is nil.
+func post(ctx context.Context, callers *http.Client, url, body string, want int, into any) error {
+	text, err := send(ctx, callers, http.MethodPost, url, body, want)
+	if err != nil || into == nil {
+		return err
+	}
+	return json.Unmarshal(text, into)
+}
+
+// send sends a request with a JSON body, if there is one.
+func send(ctx context.Context, callers *http.Client, method, url, body string, want int) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	return answer(callers, req, want)
+}
+
 // answer sends a request and returns the body. Any other status than want is an error.
 func answer(client *http.Client, req *http.Request, want int) ([]byte, error) {
 	resp, err := client.Do(req)
