@@ -31,6 +31,7 @@ type Sequence struct {
 	text, spareText []byte
 	ends, spareEnds []int
 	digits          [20]byte // for the digits of one number
+	pause           func()   // see Pace
 }
 
 // about is what few sequences have.
@@ -46,6 +47,13 @@ func (s *Sequence) mark() *about {
 	s.marked = true
 	return &s.about
 }
+
+// paceOf is after how many numbers [Sequence.Show] calls pause.
+const paceOf = 16
+
+// Pace makes [Sequence.Show] call pause after every few numbers of a long sequence, so that whoever
+// shows it can give way to others. It lasts for as long as s, also over [Sequence.Reset].
+func (s *Sequence) Pace(pause func()) { s.pause = pause }
 
 // Reset empties the sequence.
 func (s *Sequence) Reset() {
@@ -171,7 +179,9 @@ func (s *Sequence) Show(rewrite func(dst []byte, number int64, shown []byte) []b
 			text, ends = slices.Grow(text, s.count*(len(text)+1)), slices.Grow(ends, s.count)
 		}
 		ends = append(ends, len(text))
-		i++
+		if i++; i%paceOf == 0 && s.pause != nil {
+			s.pause()
+		}
 	}
 	s.spareText, s.spareEnds = s.text, s.ends
 	s.text, s.ends = text, ends

@@ -113,6 +113,21 @@ func TestShow(t *testing.T) {
 	}
 }
 
+func TestPace(t *testing.T) {
+	var s seqd.Sequence
+	paused, shown := 0, 0
+	s.Pace(func() { paused++ })
+	for _, count := range []int{1, 1000} {
+		s.Reset()
+		s.Add(1, count, 1)
+		s.Show(func(dst []byte, _ int64, digits []byte) []byte { shown++; return append(dst, digits...) })
+	}
+	must.Equal(t, shown, 1001, "shown")
+	if paused < 10 || paused > 100 {
+		t.Errorf("paused %d times", paused)
+	}
+}
+
 // Show takes the memory for many numbers at once.
 func TestShowAllocations(t *testing.T) {
 	if n := must.Allocs(10, func() {

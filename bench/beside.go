@@ -63,9 +63,13 @@ func benchWorkers(ctx context.Context, o options) ([]result, error) {
 
 // benchBesideJob measures how long callers wait while a job issues on the same node.
 func benchBesideJob(ctx context.Context, o options) ([]result, error) {
-	const none = "no job"
+	const none, plain, codes = "no job", "serial", "coupon"
 	return with(func(s *servers) ([]result, error) {
-		n, err := s.startNode(ctx, o.binary, bizTypes(order, definition{"name": "coupon", "step": 1_000_000}))
+		n, err := s.startNode(ctx, o.binary, bizTypes(order, definition{"name": plain, "step": 1_000_000},
+			definition{"name": codes, "step": 1_000_000, "plugins": []definition{
+				{"name": "obfuscate", "digits": 10, "key": "the key of a benchmark"},
+				{"name": "format", "template": "C-{seq:010}{check}", "check": "luhn"},
+			}}))
 		if err != nil {
 			return nil, err
 		}
@@ -74,32 +78,37 @@ func benchBesideJob(ctx context.Context, o options) ([]result, error) {
 		load := loadingJob(ctx, n.child, o.open(n.url+"/seq/order", besideRate))
 		c := contest{rounds: o.rounds}
 		c.add(none, load)
-		c.add(newBinary, func() (found sample, err error) {
-			job, err := startJob(ctx, callers, n.url)
-			if err != nil {
+		for _, bizType := range []string{plain, codes} {
+			c.add(bizType, func() (found sample, err error) {
+				job, err := startJob(ctx, callers, n.url, bizType)
+				if err != nil {
+					return found, err
+				}
+				if found, err = load(); err != nil {
+					return found, err
+				}
+				_, err = send(ctx, callers, http.MethodDelete, n.url+"/jobs/"+job+"?ended=false", "", http.StatusNoContent)
 				return found, err
-			}
-			if found, err = load(); err != nil {
-				return found, err
-			}
-			_, err = send(ctx, callers, http.MethodDelete, n.url+"/jobs/"+job+"?ended=false", "", http.StatusNoContent)
-			return found, err
-		})
+			})
+		}
 		got, err := c.run(ctx)
 		if err != nil {
 			return nil, err
 		}
-		return []result{got.against(none, "issuing beside a job, 5,000 requests/s, bolt: p99", p99Of, milliseconds).atMost(1.2)}, nil
+		return []result{
+			got.pair(none, plain, p99Of).report("issuing beside a job of plain numbers, 5,000 requests/s, bolt: p99", none, milliseconds).atMost(1.2),
+			got.pair(none, codes, p99Of).report("issuing beside a job of codes with obfuscate and format, the same", none, milliseconds).atMost(1.2),
+		}, nil
 	})
 }
 
 // startJob makes a job that does not end by itself, and waits until it issues.
-func startJob(ctx context.Context, callers *http.Client, url string) (id string, err error) {
+func startJob(ctx context.Context, callers *http.Client, url, bizType string) (id string, err error) {
 	var job struct {
 		ID   string `json:"id"`
 		Done int64  `json:"done"`
 	}
-	err = post(ctx, callers, url+"/jobs", `{"bizType":"coupon","count":1000000000}`, http.StatusAccepted, &job)
+	err = post(ctx, callers, url+"/jobs", fmt.Sprintf(`{"bizType":%q,"count":1000000000}`, bizType), http.StatusAccepted, &job)
 	for err == nil && job.Done == 0 && ctx.Err() == nil {
 		time.Sleep(50 * time.Millisecond)
 		var body []byte

@@ -249,7 +249,7 @@ func (b *back) openJobs() {
 	b.jobs = jobs.New(jobs.Options{
 		Documents: b.store.Store.Documents(), Terms: b.terms, Issuer: b.issuer, Now: b.common.Now, Draining: b.front.gate.Draining,
 		Log: b.base.log, AtOnce: cfg.AtOnce, Most: cfg.Most, ResultTTL: cfg.ResultTTL, Past: b.past,
-		HasEvents: b.catalogue.Editor().HasEvents,
+		HasEvents: b.catalogue.Editor().HasEvents, Served: b.front.gate.Requests.Entered,
 	})
 }
 

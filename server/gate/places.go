@@ -19,6 +19,7 @@ type Places struct {
 	refusal *seqd.Error
 	most    int64
 	now     atomic.Int64
+	entered atomic.Int64
 }
 
 // retryAfter is how long a client should wait after a refusal.
@@ -58,6 +59,7 @@ func (p *Places) Enter() bool {
 			return false
 		}
 		if p.now.CompareAndSwap(n, n+1) {
+			p.entered.Add(1)
 			return true
 		}
 	}
@@ -65,6 +67,9 @@ func (p *Places) Enter() bool {
 
 // Leave frees the place.
 func (p *Places) Leave() { p.now.Add(-1) }
+
+// Entered returns how many requests have taken a place so far.
+func (p *Places) Entered() int64 { return p.entered.Load() }
 
 // Taken returns how many places are taken.
 func (p *Places) Taken() int64 { return p.now.Load() }

@@ -68,7 +68,9 @@ type Options struct {
 	HasEvents func(ctx context.Context, bizType string) error
 	// Draining reports whether the node is about to stop. Then it leaves its jobs to others.
 	Draining func() bool
-	Log      *slog.Logger
+	// Served returns how many requests the node has begun to answer. A job goes slowly while they come.
+	Served func() int64
+	Log    *slog.Logger
 	// AtOnce is how many jobs run at once in the cluster; 0 if none runs on this node.
 	AtOnce int
 	// Most is how many jobs there may be.

@@ -106,6 +106,8 @@ type cluster struct {
 	store *memory.Store
 	*counter
 	first *node
+	// All nodes together have begun to answer served requests. There are load more at each look.
+	served, load atomic.Int64
 	// of the next node
 	atOnce    int
 	most      int
@@ -190,6 +192,7 @@ func (c *cluster) node(name string) *node {
 	n.Jobs = New(Options{
 		Documents: docs, Terms: t, Issuer: c.counter, Now: time.Now, Draining: n.draining.Load, Log: log,
 		AtOnce: c.atOnce, Most: c.most, ResultTTL: c.resultTTL, Past: c.past, HasEvents: c.hasEvents,
+		Served: func() int64 { return c.served.Add(c.load.Load()) },
 	})
 	ctx, cancel := context.WithCancel(c.Context())
 	n.kill = func() { n.cut.Store(true); cancel() }

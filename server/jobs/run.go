@@ -216,6 +216,7 @@ func (s *Jobs) leave(all context.Context, id string, permit *terms.Permit) {
 // work does a job as long as this node owns it, and reports whether it ended.
 func (s *Jobs) work(ctx context.Context, id string) (ended bool) {
 	var last block
+	b := &brake{served: s.opts.Served}
 	for again := true; again && ctx.Err() == nil; {
 		w, err := s.opts.Terms.Take(ctx, kind, id)
 		switch {
@@ -226,7 +227,7 @@ func (s *Jobs) work(ctx context.Context, id string) (ended bool) {
 			_ = s.opts.Documents.Delete(ctx, kind, id, 1)
 			return false
 		}
-		if ended, again, err = s.drive(ctx, id, w, &last); err != nil && ctx.Err() == nil {
+		if ended, again, err = s.drive(ctx, id, w, &last, b); err != nil && ctx.Err() == nil {
 			s.opts.Log.Warn("a job stopped; it continues on this node or another one", "job", id, "error", err)
 		}
 	}
@@ -236,7 +237,7 @@ func (s *Jobs) work(ctx context.Context, id string) (ended bool) {
 // drive does what comes next until the job ends, or must be taken again. It decides from what is in
 // the store, and what it has issued counts only once that is written (J1): last is nothing once it
 // was to be written, whatever became of that.
-func (s *Jobs) drive(ctx context.Context, id string, w *terms.Work, last *block) (ended, again bool, err error) {
+func (s *Jobs) drive(ctx context.Context, id string, w *terms.Work, last *block, b *brake) (ended, again bool, err error) {
 	for {
 		j, err := decode(id, w.State)
 		if err != nil {
@@ -247,7 +248,7 @@ func (s *Jobs) drive(ctx context.Context, id string, w *terms.Work, last *block)
 			return false, false, s.write(ctx, w.Release, j, due)
 		}
 		pages, over, was := len(j.Pages), j.ended(), j.Done
-		full, wait, elsewhere := s.step(ctx, id, j, last)
+		full, wait, elsewhere := s.step(ctx, id, j, last, b)
 		if full != nil {
 			if err := s.opts.Documents.Keep(ctx, pagesOf(j.under(id), pages, full)); err != nil {
 				return false, false, err
@@ -296,7 +297,7 @@ func (s *Jobs) write(ctx context.Context, write func(context.Context, json.RawMe
 
 // step does what comes next for a job. last is the block that it has issued. elsewhere is true if
 // another node may be able to go on, and this one is not now.
-func (s *Jobs) step(ctx context.Context, id string, j *job, last *block) (full []pageBody, wait time.Duration, elsewhere bool) {
+func (s *Jobs) step(ctx context.Context, id string, j *job, last *block, b *brake) (full []pageBody, wait time.Duration, elsewhere bool) {
 	now := s.opts.Now()
 	ctx, cancel := context.WithTimeout(ctx, chunkPatience)
 	defer cancel()
@@ -319,8 +320,9 @@ func (s *Jobs) step(ctx context.Context, id string, j *job, last *block) (full [
 			BizType: j.BizType, Count: j.next(), Key: j.Key, Once: j.once(id), AnswerKept: true, Made: now.Truncate(time.Second), Display: j.Display,
 			Caller: seqd.Caller{Name: seqd.OwnerName(j.Owner), Owner: j.Owner, RequestID: "job-" + id},
 		}
+		call.Sequence.Pace(b.yield)
 		if err = s.opts.Issuer.Issue(ctx, call); err == nil {
-			*last = blockOf(&call.Sequence, j.Format, call.Made)
+			*last = blockOf(&call.Sequence, j.Format, call.Made, b.yield)
 			full = j.issued(*last, s.opts.Now())
 		}
 	case end:

@@ -64,8 +64,8 @@ func appendJSON(dst, text []byte) []byte {
 	return append(append(append(dst, '"'), text...), '"')
 }
 
-// blockOf returns the block of numbers that were just issued.
-func blockOf(seq *seqd.Sequence, format string, made time.Time) block {
+// blockOf returns the block of numbers that were just issued. It calls yield after every few of them.
+func blockOf(seq *seqd.Sequence, format string, made time.Time, yield func()) block {
 	b := block{Made: made.Unix(), Period: seq.Period()}
 	if t := seq.Made(); !t.IsZero() { // as it is when an earlier answer is repeated
 		b.Made = t.Unix()
@@ -74,7 +74,7 @@ func blockOf(seq *seqd.Sequence, format string, made time.Time) block {
 		b.Runs = append(b.Runs, run{r.First, int64(r.Count), r.Stride})
 	}
 	var line []byte
-	first := true
+	i, first := 0, true
 	for shown := range seq.Displays() {
 		line = appendLine(line[:0], format, shown)
 		n := int64(len(line))
@@ -82,6 +82,9 @@ func blockOf(seq *seqd.Sequence, format string, made time.Time) block {
 			b.Length, first = n, false
 		} else if n != b.Length {
 			b.Length = 0
+		}
+		if i++; i%16 == 0 {
+			yield()
 		}
 	}
 	return b
