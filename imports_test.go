@@ -59,11 +59,11 @@ var rules = map[string]rule{
 		why: "a driver depends on the interface, not on a strategy",
 	},
 	"persist/postgres": {
-		may: ". internal/connlimit internal/distrust persist persist/driver persist/sqlstore",
+		may: ". internal/connlimit internal/distrust internal/secretfile persist persist/driver persist/sqlstore",
 		why: "a driver depends on the interface and on what stores in SQL share, not on a strategy",
 	},
 	"persist/mysql": {
-		may: ". internal/connlimit internal/distrust persist persist/driver persist/sqlstore",
+		may: ". internal/connlimit internal/distrust internal/secretfile persist persist/driver persist/sqlstore",
 		why: "a driver depends on the interface and on what stores in SQL share, not on a strategy",
 	},
 	"persist/sqlstore": {
@@ -218,7 +218,7 @@ var rules = map[string]rule{
 		why: "lines are documents; where they come from is elsewhere",
 	},
 	"server/backends": {
-		may: ". coordination coordination/consul coordination/zookeeper internal/bounded internal/connlimit internal/distrust internal/redisbatch internal/redisbound internal/retry internal/seams persist persist/driver server/config " +
+		may: ". coordination coordination/consul coordination/zookeeper internal/bounded internal/connlimit internal/distrust internal/redisbatch internal/redisbound internal/retry internal/seams internal/secretfile persist persist/driver server/config " +
 			"strategy/segment/rediscursor",
 		why: "the only package that opens stores and coordinators, whatever their drivers are; the scripts of the cursor show whether Redis " +
 			"can be used",
@@ -235,8 +235,8 @@ var rules = map[string]rule{
 		why: "certificates for tests need to know the settings only",
 	},
 	"server/config": {
-		may: ". client/admin persist/driver plugin server/access server/forwarded strategy",
-		why: "the configuration opens nothing; a driver brings its settings, package access " +
+		may: ". client/admin internal/secretfile persist/driver plugin server/access server/forwarded strategy",
+		why: "the configuration opens nothing but files of secrets; a driver brings its settings, package access " +
 			"says what a token is, and the client how settings are described",
 	},
 	"server/definitions": {
@@ -455,6 +455,9 @@ var rules = map[string]rule{
 	},
 	"internal/lazydeadline": {
 		why: "it wraps a connection of any kind of server",
+	},
+	"internal/secretfile": {
+		why: "a file is all that it knows",
 	},
 	"internal/redisbound": {
 		why: "it looks at what a server sends, whoever has asked",

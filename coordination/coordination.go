@@ -59,14 +59,22 @@ type Coordinator interface {
 type Options struct {
 	// Addrs are the servers, as host:port.
 	Addrs []string
-	// Token is the secret that the servers ask for, "" for none.
-	Token string
+	// Token returns the secret that the servers ask for, "" for none. A nil Token means none.
+	Token func() string
 	// Prefix is the beginning of each key: names with slashes between them.
 	Prefix string
 	// Timeout bounds each operation, whatever server is asked.
 	Timeout time.Duration
 	// Dial connects to a server, with TLS if that is configured.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
+}
+
+// Secret returns the token as it is now.
+func (o *Options) Secret() string {
+	if o.Token == nil {
+		return ""
+	}
+	return o.Token()
 }
 
 const (

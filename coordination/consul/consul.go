@@ -229,8 +229,8 @@ func (d *Documents) ask(ctx context.Context, method, path string, query url.Valu
 	if err != nil {
 		return a, err
 	}
-	if d.opts.Token != "" {
-		req.Header.Set("X-Consul-Token", d.opts.Token)
+	if token := d.opts.Secret(); token != "" {
+		req.Header.Set("X-Consul-Token", token)
 	}
 	resp, err := d.client.Do(req)
 	if err != nil {

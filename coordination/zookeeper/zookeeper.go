@@ -27,8 +27,9 @@ const atOnce = 16
 
 // Documents are in ZooKeeper. They are safe for concurrent use.
 type Documents struct {
-	opts coordination.Options
-	acl  []zk.ACL
+	opts  coordination.Options
+	acl   []zk.ACL
+	token string
 
 	mu     sync.Mutex // guards what follows
 	link   *link      // nil before the first operation, and after one that failed
@@ -41,8 +42,8 @@ var _ coordination.Coordinator = (*Documents)(nil)
 // New returns the documents. It connects to nothing. The token is user:password, for the scheme
 // digest; then only that user may use the nodes.
 func New(opts coordination.Options) *Documents {
-	d := &Documents{opts: opts, acl: zk.WorldACL(zk.PermAll)}
-	if opts.Token != "" {
+	d := &Documents{opts: opts, token: opts.Secret(), acl: zk.WorldACL(zk.PermAll)}
+	if d.token != "" {
 		d.acl = zk.AuthACL(zk.PermAll)
 	}
 	return d
@@ -281,8 +282,8 @@ func (d *Documents) connect() (*link, error) {
 		return nil, coordination.Unavailable(err)
 	}
 	d.link = &link{conn: conn, login: func() error { return nil }}
-	if d.opts.Token != "" {
-		d.link.login = sync.OnceValue(func() error { return conn.AddAuth("digest", []byte(d.opts.Token)) })
+	if d.token != "" {
+		d.link.login = sync.OnceValue(func() error { return conn.AddAuth("digest", []byte(d.token)) })
 	}
 	return d.link, nil
 }

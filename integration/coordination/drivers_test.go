@@ -100,12 +100,12 @@ func TestZooKeeper(t *testing.T) {
 
 	// only the user of the token may use what it made
 	o = options(c.Addr())
-	o.Token = "shop:secret"
+	o.Token = func() string { return "shop:secret" }
 	own := zookeeper.New(o)
 	defer own.Close()
 	must.Do(t, own.Create(t.Context(), persist.Document{Kind: "token", Key: "x", Revision: 1}))
 	for _, token := range []string{"", "shop:wrong"} {
-		o.Token = token
+		o.Token = func() string { return token }
 		other := zookeeper.New(o)
 		must.Is(t, must.Err(other.Read(t.Context(), "token", "x")), coordination.ErrUnavailable)
 		must.Do(t, other.Close())

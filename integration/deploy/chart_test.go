@@ -207,6 +207,8 @@ func TestChartValues(t *testing.T) {
 replicas: 3
 image: {repository: registry.example/seqd, digest: "sha256:`+strings.Repeat("a", 64)+`"}
 secretName: own
+secretFiles: files
+extraEnv: [{name: TZ, value: UTC}]
 drain: {delaySeconds: 20, stopSeconds: 30}
 config:
   server: {maxCount: 7, tls: {certFile: /tls/tls.crt, keyFile: /tls/tls.key}}
@@ -226,7 +228,9 @@ networkPolicy: {dataPorts: [6432]}
 	if len(cfg.BizTypes) != 2 || cfg.Server.MaxCount != 7 || *r.deployment.Spec.Replicas != 3 || *r.pod().Spec.TerminationGracePeriodSeconds != 85 {
 		t.Errorf("the configuration is %+v, there are %d replicas", cfg, *r.deployment.Spec.Replicas)
 	}
-	if c := r.container(t); c.Image != "registry.example/seqd@sha256:"+strings.Repeat("a", 64) || c.EnvFrom[0].SecretRef.Name != "own" {
+	if c := r.container(t); c.Image != "registry.example/seqd@sha256:"+strings.Repeat("a", 64) || c.EnvFrom[0].SecretRef.Name != "own" ||
+		!slices.ContainsFunc(c.Env, func(e core.EnvVar) bool { return e.Name == "TZ" && e.Value == "UTC" }) ||
+		!slices.Contains(c.VolumeMounts, core.VolumeMount{Name: "secrets", MountPath: "/etc/seqd-secrets", ReadOnly: true}) {
 		t.Errorf("the container is %+v", c)
 	}
 	if e := r.monitor.Spec.Endpoints[0]; e.Authorization.Credentials.Name != "scrape" || r.monitor.Labels["release"] != "prometheus" {

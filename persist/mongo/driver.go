@@ -22,6 +22,8 @@ type Settings struct {
 	// URI is the connection string, with credentials and TLS if needed. It may not set a weaker
 	// write concern than majority and journal, nor read from secondaries. It is never logged.
 	URI string `config:"uri" secret:"true"`
+	// URIFile is a file with the connection string instead. It is read at the start.
+	URIFile string `config:"uriFile"`
 	// Database is the name of the database.
 	Database string `config:"database" range:"1 to 63 characters"`
 	// Timeout is the bound of every operation.

@@ -13,6 +13,7 @@ import (
 	library "github.com/go-sql-driver/mysql"
 
 	"github.com/seqd/seqd/internal/connlimit"
+	"github.com/seqd/seqd/internal/secretfile"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/sqlstore"
 )
@@ -46,6 +47,15 @@ func connect(opts Options) (d *db, where string, err error) {
 		return nil, "", err
 	}
 	if err := force(cfg, opts.Timeout); err != nil {
+		return nil, "", errParse
+	}
+	err = cfg.Apply(library.BeforeConnect(func(_ context.Context, c *library.Config) error {
+		if fresh, err := parseDSN(secretfile.Again(opts.DSNFile, opts.DSN)); err == nil {
+			c.User, c.Passwd = fresh.User, fresh.Passwd
+		}
+		return nil
+	}))
+	if err != nil {
 		return nil, "", errParse
 	}
 	inner, err := library.NewConnector(cfg)

@@ -20,6 +20,9 @@ type Settings struct {
 	// DSN is the data source name, such as `user:password@tcp(host:3306)/database?tls=true`. It may
 	// not weaken durability. It is never logged.
 	DSN string `config:"dsn" secret:"true"`
+	// DSNFile is a file with the data source name instead. Each new connection takes user and password
+	// from it; what else changes needs a restart.
+	DSNFile string `config:"dsnFile"`
 	sqlstore.Settings
 }
 
@@ -34,5 +37,5 @@ func (s *Settings) Place() string {
 
 // Open implements [driver.Settings].
 func (s *Settings) Open(ctx context.Context, how driver.How) (persist.Store, error) {
-	return driver.OrNil(Open(ctx, Options{DSN: s.DSN, Options: s.Options(how, "mysql")}))
+	return driver.OrNil(Open(ctx, Options{DSN: s.DSN, DSNFile: s.DSNFile, Options: s.Options(how, "mysql")}))
 }

@@ -33,6 +33,8 @@ type Options struct {
 	// DSN is the connection string, with credentials and TLS if needed. It must not weaken
 	// durability.
 	DSN string
+	// DSNFile is where user and password are read from for each connection, "" for DSN.
+	DSNFile string
 	sqlstore.Options
 }
 

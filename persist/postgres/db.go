@@ -15,6 +15,7 @@ import (
 
 	"github.com/seqd/seqd/internal/connlimit"
 	"github.com/seqd/seqd/internal/distrust"
+	"github.com/seqd/seqd/internal/secretfile"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/sqlstore"
 )
@@ -64,7 +65,7 @@ func connect(opts Options) (d *db, where string, err error) {
 	c.OnNotice = notice
 	own := ownParameters(opts.Timeout, c.RuntimeParams)
 	cfg.BeforeConnect = func(_ context.Context, c *pgx.ConnConfig) error {
-		readAgain(c, opts.URL)
+		readAgain(c, secretfile.Again(opts.URLFile, opts.URL))
 		if !d.bare.Load() {
 			for name, value := range own {
 				c.RuntimeParams[name] = value
@@ -89,10 +90,15 @@ func connect(opts Options) (d *db, where string, err error) {
 }
 
 // readAgain reads the files that a connection string names: certificates are replaced before they
-// expire, and passwords change. While they cannot be read, c stays as it is.
+// expire, and users and passwords change. While they cannot be read, c stays as it is.
 func readAgain(c *pgx.ConnConfig, url string) {
-	if fresh, err := pgx.ParseConfig(url); err == nil {
-		c.Password, c.TLSConfig, c.Fallbacks = fresh.Password, fresh.TLSConfig, fresh.Fallbacks
+	fresh, err := pgx.ParseConfig(url)
+	if err != nil {
+		return
+	}
+	c.User, c.Password = fresh.User, fresh.Password
+	if hosts(fresh) == hosts(c) {
+		c.TLSConfig, c.Fallbacks = fresh.TLSConfig, fresh.Fallbacks
 	}
 }
 

@@ -20,6 +20,9 @@ type Settings struct {
 	// URL is the connection string, as a URL or as keywords and values, with credentials and TLS if
 	// needed. It may not weaken durability. It is never logged.
 	URL string `config:"url" secret:"true"`
+	// URLFile is a file with the connection string instead. Each new connection takes user and password
+	// from it; what else changes needs a restart.
+	URLFile string `config:"urlFile"`
 	sqlstore.Settings
 }
 
@@ -34,5 +37,5 @@ func (s *Settings) Place() string {
 
 // Open implements [driver.Settings].
 func (s *Settings) Open(ctx context.Context, how driver.How) (persist.Store, error) {
-	return driver.OrNil(Open(ctx, Options{URL: s.URL, Options: s.Options(how, "postgresql")}))
+	return driver.OrNil(Open(ctx, Options{URL: s.URL, URLFile: s.URLFile, Options: s.Options(how, "postgresql")}))
 }

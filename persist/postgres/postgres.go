@@ -17,6 +17,8 @@ type Options struct {
 	// URL is the connection string, with credentials and TLS if needed. It must not weaken
 	// durability.
 	URL string
+	// URLFile is where user and password are read from for each connection, "" for URL.
+	URLFile string
 	sqlstore.Options
 }
 

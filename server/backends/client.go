@@ -19,6 +19,7 @@ import (
 	"github.com/seqd/seqd/internal/connlimit"
 	"github.com/seqd/seqd/internal/distrust"
 	"github.com/seqd/seqd/internal/redisbound"
+	"github.com/seqd/seqd/internal/secretfile"
 	"github.com/seqd/seqd/internal/seams"
 	"github.com/seqd/seqd/server/config"
 )
@@ -56,18 +57,21 @@ func newRedis(cfg config.Redis, dial dialer) redis.UniversalClient {
 	peers.Together = cfg.MasterName != ""
 	dial = peers.Dial(new(redisbound.Bound).Dial(dial))
 	hook := bound{cfg.Timeout}
+	login := func(context.Context) (username, password string, err error) {
+		return cfg.Username, secretfile.Again(cfg.PasswordFile, cfg.Password), nil
+	}
 	maint := &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	switch {
 	case cfg.MasterName != "":
 		client = redis.NewFailoverClient(&redis.FailoverOptions{
 			MasterName: cfg.MasterName, SentinelAddrs: cfg.Addrs, SentinelUsername: cfg.SentinelUsername, SentinelPassword: cfg.SentinelPassword,
-			Username: cfg.Username, Password: cfg.Password, DB: cfg.DB, Protocol: protocol, Dialer: dial,
+			CredentialsProviderContext: login, DB: cfg.DB, Protocol: protocol, Dialer: dial,
 			MaxRetries: -1, DialerRetries: 1, DialTimeout: askSentinels * cfg.Timeout,
 			ReadTimeout: cfg.Timeout, WriteTimeout: cfg.Timeout, PoolTimeout: cfg.Timeout, PoolSize: mostConnections(), ConnMaxIdleTime: idleTime, ContextTimeoutEnabled: true, DisableIdentity: true,
 		})
 	case cfg.Cluster():
 		cluster := redis.NewClusterClient(&redis.ClusterOptions{
-			Addrs: cfg.Addrs, Username: cfg.Username, Password: cfg.Password, Protocol: protocol, Dialer: dial,
+			Addrs: cfg.Addrs, CredentialsProviderContext: login, Protocol: protocol, Dialer: dial,
 			MaxRetries: -1, DialerRetries: 1, DialTimeout: cfg.Timeout, DisableRoutingPolicies: true,
 			ReadTimeout: cfg.Timeout, WriteTimeout: cfg.Timeout, PoolTimeout: cfg.Timeout, PoolSize: mostConnections(), ConnMaxIdleTime: idleTime, ContextTimeoutEnabled: true, DisableIdentity: true,
 			MaintNotificationsConfig: maint,
@@ -77,7 +81,7 @@ func newRedis(cfg config.Redis, dial dialer) redis.UniversalClient {
 		client = cluster
 	default:
 		client = redis.NewClient(&redis.Options{
-			Addr: cfg.Addrs[0], Username: cfg.Username, Password: cfg.Password, DB: cfg.DB, Protocol: protocol, Dialer: dial,
+			Addr: cfg.Addrs[0], CredentialsProviderContext: login, DB: cfg.DB, Protocol: protocol, Dialer: dial,
 			MaxRetries: -1, DialerRetries: 1, DialTimeout: cfg.Timeout,
 			ReadTimeout: cfg.Timeout, WriteTimeout: cfg.Timeout, PoolTimeout: cfg.Timeout, PoolSize: mostConnections(), ConnMaxIdleTime: idleTime, ContextTimeoutEnabled: true, DisableIdentity: true,
 			MaintNotificationsConfig: maint,

@@ -7,6 +7,7 @@ import (
 	"github.com/seqd/seqd/coordination/consul"
 	"github.com/seqd/seqd/coordination/zookeeper"
 	"github.com/seqd/seqd/internal/seams"
+	"github.com/seqd/seqd/internal/secretfile"
 	"github.com/seqd/seqd/server/config"
 )
 
@@ -23,7 +24,8 @@ func NewCoordinator(ctx context.Context, cfg config.Coordination, cluster string
 	if err != nil {
 		return nil, err
 	}
-	options := coordination.Options{Addrs: cfg.Addrs, Token: cfg.Token, Prefix: cfg.Folder(cluster), Timeout: cfg.Timeout, Dial: dial}
+	options := coordination.Options{Addrs: cfg.Addrs, Prefix: cfg.Folder(cluster), Timeout: cfg.Timeout, Dial: dial}
+	options.Token = func() string { return secretfile.Again(cfg.TokenFile, cfg.Token) }
 	if cfg.Driver == config.CoordinateConsul {
 		return consul.New(options), nil
 	}

@@ -26,8 +26,11 @@ type Coordination struct {
 	Addrs []string `config:"addrs"`
 	// Token is the ACL token of Consul, or `user:password` of ZooKeeper, scheme digest. It is never
 	// logged.
-	Token string    `config:"token" secret:"true"`
-	TLS   ClientTLS `config:"tls"`
+	Token string `config:"token" secret:"true"`
+	// TokenFile is a file with the token instead. Each request to Consul reads it; for ZooKeeper, where
+	// the password is part of who may use the keys, it is read at the start.
+	TokenFile string    `config:"tokenFile"`
+	TLS       ClientTLS `config:"tls"`
 	// Prefix is what keys begin with: names with slashes between them. The ID of the cluster follows.
 	Prefix string `config:"prefix" range:"1 to 64 bytes"`
 	// Timeout is the bound of every operation.

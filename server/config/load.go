@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/viper"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/secretfile"
 	"github.com/seqd/seqd/plugin"
 	"github.com/seqd/seqd/strategy"
 )
@@ -25,7 +26,7 @@ type Sources struct {
 	Flags map[string]string
 }
 
-// Load reads, merges and validates. It opens nothing but the file. Its error names every key that
+// Load reads, merges and validates. It opens nothing but the file, and those of secrets. Its error names every key that
 // is wrong.
 func Load(src Sources) (*Config, error) {
 	if src.File == "" {
@@ -100,6 +101,7 @@ func load(tree map[string]any, src Sources) (*Config, error) {
 			l.add(k.Path, k.assign(k.field, raw))
 		}
 	}
+	l.secretFiles()
 	for i, s := range strategies {
 		l.settings(s.factory.Name+".", s.settings)
 		strategies[i].rejected = l.rejectedList(s.factory.Name, *l.listAt(rejectedAt(s.factory.Name)))
@@ -118,6 +120,26 @@ func load(tree map[string]any, src Sources) (*Config, error) {
 		return nil, err
 	}
 	return &c, nil
+}
+
+// secretFiles reads the secrets that are in files of their own, such as that of redis.passwordFile.
+func (l *loader) secretFiles() {
+	for _, k := range l.keys {
+		file, is := l.key(k.Path + "File")
+		if !k.secret || !is || file.field.String() == "" {
+			continue
+		}
+		if l.viper.Get(k.Path) != nil {
+			l.check(false, file.Path, "%s is set too: leave one of them out", k.Path)
+			continue
+		}
+		text, err := secretfile.Read(file.field.String())
+		if err != nil {
+			l.add(file.Path, err)
+			continue
+		}
+		k.field.SetString(text)
+	}
 }
 
 // missing reports what plugins will miss. Definitions of the store are not checked so: that would

@@ -82,18 +82,19 @@ func TestPrecedence(t *testing.T) {
 
 // beside is what a key needs to be set as well, by the beginning of its name; the longest counts.
 var beside = map[string]map[string]string{
-	"segment.offset":     {"segment.increment": "7"}, // which it is below
-	"coordination.":      apart(nil),
-	"coordination.tls.":  apart(map[string]string{"coordination.tls.enabled": "true", "coordination.tls.certFile": "x", "coordination.tls.keyFile": "x"}),
-	"redis.addrs":        {},
-	"redis.":             {"redis.addrs": "x:1"},
-	"redis.username":     {"redis.addrs": "x:1", "redis.password": "x"},
-	"redis.sentinel":     {"redis.addrs": "x:1", "redis.masterName": "x", "redis.sentinelPassword": "x"},
-	"redis.tls.":         {"redis.addrs": "x:1", "redis.tls.enabled": "true", "redis.tls.certFile": "x", "redis.tls.keyFile": "x"},
-	"server.tls.":        {"server.tls.certFile": "x", "server.tls.keyFile": "x"},
-	"snowflake.registry": {"redis.addrs": "x:1"},
-	"snowflake.bitsRack": {"snowflake.rack": "1"},
-	"snowflake.rack":     {"snowflake.bitsRack": "3"},
+	"segment.offset":             {"segment.increment": "7"}, // which it is below
+	"coordination.":              apart(nil),
+	"coordination.tls.":          apart(map[string]string{"coordination.tls.enabled": "true", "coordination.tls.certFile": "x", "coordination.tls.keyFile": "x"}),
+	"redis.addrs":                {},
+	"redis.":                     {"redis.addrs": "x:1"},
+	"redis.sentinelPasswordFile": {"redis.addrs": "x:1", "redis.masterName": "x"},
+	"redis.username":             {"redis.addrs": "x:1", "redis.password": "x"},
+	"redis.sentinel":             {"redis.addrs": "x:1", "redis.masterName": "x", "redis.sentinelPassword": "x"},
+	"redis.tls.":                 {"redis.addrs": "x:1", "redis.tls.enabled": "true", "redis.tls.certFile": "x", "redis.tls.keyFile": "x"},
+	"server.tls.":                {"server.tls.certFile": "x", "server.tls.keyFile": "x"},
+	"snowflake.registry":         {"redis.addrs": "x:1"},
+	"snowflake.bitsRack":         {"snowflake.rack": "1"},
+	"snowflake.rack":             {"snowflake.bitsRack": "3"},
 
 	"compat.leafSnowflake": {"compat.leaf": "true"},
 }
@@ -162,6 +163,12 @@ var another = map[string]struct{ yaml, text string }{
 	"store.mongo.database":          {"x", "x"},
 	"store.mongo.timeout":           {"7s", "7s"},
 
+	"store.mongo.uriFile":           {"testdata/uri", "testdata/uri"},
+	"store.postgres.urlFile":        {"testdata/url", "testdata/url"},
+	"store.mysql.dsnFile":           {"testdata/dsn", "testdata/dsn"},
+	"coordination.tokenFile":        {"testdata/password", "testdata/password"},
+	"redis.passwordFile":            {"testdata/password", "testdata/password"},
+	"redis.sentinelPasswordFile":    {"testdata/password", "testdata/password"},
 	"store.postgres.url":            {`"postgres://x:1/x"`, "postgres://x:1/x"},
 	"store.postgres.timeout":        {"7s", "7s"},
 	"store.postgres.maxConnections": {"7", "7"},

@@ -20,10 +20,14 @@ type Redis struct {
 	Username string `config:"username"`
 	// Password is the password of the servers. It is never logged.
 	Password string `config:"password" secret:"true"`
+	// PasswordFile is a file with the password instead. Each new connection reads it.
+	PasswordFile string `config:"passwordFile"`
 	// SentinelUsername is the user of the Sentinels.
 	SentinelUsername string `config:"sentinelUsername"`
 	// SentinelPassword is the password of the Sentinels. It is never logged.
 	SentinelPassword string `config:"sentinelPassword" secret:"true"`
+	// SentinelPasswordFile is a file with that password instead. It is read at the start.
+	SentinelPasswordFile string `config:"sentinelPasswordFile"`
 	// DB is the number of the database. A Redis Cluster has only 0.
 	DB  int       `config:"db" range:"0 to 15" zero:"the default database"`
 	TLS ClientTLS `config:"tls"`
@@ -85,8 +89,8 @@ func (r *Redis) validateUsers(p *problems) {
 	needs("redis.tls.enabled", r.TLS.Enabled, r.Configured(), noServer)
 	needs("redis.sentinelUsername", r.SentinelUsername != "", r.MasterName != "", noSentinel)
 	needs("redis.sentinelPassword", r.SentinelPassword != "", r.MasterName != "", noSentinel)
-	p.check(r.Username == "" || r.Password != "", "redis.username", "it is set without redis.password, and would not be used")
-	p.check(r.SentinelUsername == "" || r.SentinelPassword != "", "redis.sentinelUsername", "it is set without redis.sentinelPassword, and would not be used")
+	p.check(r.Username == "" || r.Password+r.PasswordFile != "", "redis.username", "it is set without redis.password, and would not be used")
+	p.check(r.SentinelUsername == "" || r.SentinelPassword+r.SentinelPasswordFile != "", "redis.sentinelUsername", "it is set without redis.sentinelPassword, and would not be used")
 }
 
 // addresses checks the addresses of servers. example is how one looks.

@@ -63,7 +63,7 @@ place for it. The argument is a dict: at (the path so far) and value.
 {{- fail (printf "config.server.%s: set drain.delaySeconds and drain.stopSeconds in its place, so that the pod has enough time" .) }}
 {{- end }}
 {{- end }}
-{{- if not (or .Values.secretName (and (eq $config.store.driver "bolt") (eq (($config.auth | default dict).mode | default "auto") "none"))) }}
+{{- if not (or .Values.secretName .Values.secretFiles (and (eq $config.store.driver "bolt") (eq (($config.auth | default dict).mode | default "auto") "none"))) }}
 {{- fail "secretName is empty: only bolt with config.auth.mode none needs no secret" }}
 {{- end }}
 {{- end }}
@@ -211,10 +211,16 @@ spec:
         # The variable of the image would take precedence over the file.
         - {name: SEQD_SERVER_ADDR, value: {{ . | quote }}}
         {{- end }}
+        {{- with .Values.extraEnv }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
       volumeMounts:
         - {name: config, mountPath: /etc/seqd, readOnly: true}
         {{- if not (include "seqd.ownFolder" .) }}
         - {name: data, mountPath: /var/lib/seqd}
+        {{- end }}
+        {{- if .Values.secretFiles }}
+        - {name: secrets, mountPath: /etc/seqd-secrets, readOnly: true}
         {{- end }}
         {{- with .Values.extraVolumeMounts }}
         {{- toYaml . | nindent 8 }}
@@ -251,6 +257,10 @@ spec:
     {{- if and $bolt .Values.volume.existingClaim }}
     - name: data
       persistentVolumeClaim: {claimName: {{ .Values.volume.existingClaim }}}
+    {{- end }}
+    {{- with .Values.secretFiles }}
+    - name: secrets
+      secret: {secretName: {{ . }}}
     {{- end }}
     {{- with .Values.extraVolumes }}
     {{- toYaml . | nindent 4 }}
