@@ -133,6 +133,13 @@ func TestWhoMayTouchAJob(t *testing.T) {
 		must.Equal(t, strings.Contains(page, made.ID), sees, "what %s sees: %s", name, page)
 	}
 	s.do(http.StatusNoContent, http.MethodDelete, "/jobs/"+made.ID, "", auth("boss")...)
+	await.Eventually(t, "that has an audit line", func() error {
+		lines, _ := s.do(http.StatusOK, http.MethodGet, "/audit", "", auth("boss")...)
+		if !strings.Contains(lines, `"method":"DELETE","path":"/jobs/`+made.ID) || !strings.Contains(lines, `"target":"`+made.ID+`","status":204`) {
+			return errors.New(lines)
+		}
+		return nil
+	})
 
 	// The same request is the same job, and another one with its key is refused.
 	key := append(auth("shop"), "Idempotency-Key", "k")

@@ -22,6 +22,7 @@ const auditPath = "/audit"
 const (
 	auditTarget   = "audit target"
 	auditRevision = "audit revision"
+	auditToo      = "audit too"
 )
 
 // audited reports whether a request is a change, or an attempt at one, or shows tokens or the audit
@@ -44,6 +45,9 @@ func setTarget(c *gin.Context, name string) { c.Set(auditTarget, name) }
 
 // setRevision says which revision a change made or removed.
 func setRevision(c *gin.Context, revision int64) { c.Set(auditRevision, revision) }
+
+// alsoAudited says that a request gets an audit line although its route is not one of administrators.
+func alsoAudited(c *gin.Context) { c.Set(auditToo, true) }
 
 // auditLog writes the audit log.
 type auditLog struct {
@@ -75,7 +79,7 @@ func (l auditLog) writeRefused(c *gin.Context, id string, code seqd.Code) {
 
 // targetOf returns what a request changes.
 func targetOf(c *gin.Context) string {
-	return cmp.Or(c.GetString(auditTarget), c.Param("name"), c.Param("bizType"), c.Param("pool"))
+	return cmp.Or(c.GetString(auditTarget), c.Param("name"), c.Param("bizType"), c.Param("pool"), c.Param("job"))
 }
 
 // auditPage is the answer of GET /audit.

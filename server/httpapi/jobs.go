@@ -163,6 +163,9 @@ func (j jobs) remove(c *gin.Context, all admin.Jobs) error {
 	}
 	may := func(job admin.Job) error {
 		err := j.mayTouch(c, job)
+		if err == nil && !j.own(c, job) {
+			alsoAudited(c)
+		}
 		switch has := job.EndedAt != ""; {
 		case err != nil || !given || has == ended:
 			return err

@@ -108,6 +108,9 @@ func (m *middleware) around(c *gin.Context) {
 		defer limit.Leave()
 	}
 	c.Next()
+	if !audit && c.GetBool(auditToo) {
+		m.audit.write(c, id[0], targetOf(c), c.Writer.Status())
+	}
 	if m.gate.Guard == nil || m.extras.of(c) == nil {
 		return
 	}
