@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	monitoring "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	core "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
@@ -200,6 +201,29 @@ func TestChartMetrics(t *testing.T) {
 	}
 }
 
+// What is off by default: an Ingress, an autoscaler, alerts and the dashboard.
+func TestChartExtras(t *testing.T) {
+	longtest.Only(t)
+	r := chart(t, "a", "--set", "ingress.enabled=true,ingress.className=nginx,ingress.hosts={seqd.example},autoscaling.enabled=true,prometheusRule.enabled=true,dashboard.enabled=true")
+	cfg := r.node(t)
+	if in := r.ingress.Spec; in.Rules[0].Host != "seqd.example" || in.Rules[0].HTTP.Paths[0].Backend.Service.Name != "a" || !slices.Contains(cfg.Server.Hosts, "seqd.example") || cfg.Auth.PublicMetrics {
+		t.Errorf("the Ingress is %+v, hosts %q, public metrics %t", in, cfg.Server.Hosts, cfg.Auth.PublicMetrics)
+	}
+	if s := r.autoscaler.Spec; r.deployment.Spec.Replicas != nil || *s.MinReplicas != 2 || s.MaxReplicas != 6 || s.ScaleTargetRef.Name != "a" {
+		t.Errorf("the autoscaler is %+v", s)
+	}
+	var alerts monitoring.PrometheusRuleSpec
+	must.Do(t, yaml.Unmarshal([]byte(read(t, "../../deploy/alerts.yaml")), &alerts))
+	if !reflect.DeepEqual(r.rule.Spec, alerts) {
+		t.Error("the alerts are not those of deploy/alerts.yaml")
+	}
+	must.Equal(t, r.dashboard.Data["a.json"], read(t, "../../deploy/dashboard.json"), "the dashboard")
+	none := chart(t, "a")
+	if none.ingress != nil || none.autoscaler != nil || none.rule != nil || none.dashboard != nil {
+		t.Errorf("they are there although they are off: %+v", none)
+	}
+}
+
 // Values reach their place.
 func TestChartValues(t *testing.T) {
 	longtest.Only(t)
@@ -273,13 +297,16 @@ func TestChartRollsOut(t *testing.T) {
 func TestChartRefuses(t *testing.T) {
 	longtest.Only(t)
 	refused := map[string]string{
-		"config.server.drainDelay=1s": "config.server.drainDelay",
-		"secretName=":                 "secretName is empty",
-		"config.store.driver=memory":  "/config/store/driver",
-		"drain.delaySeconds=3":        "/drain/delaySeconds",
-		"replicas=0":                  "/replicas",
-		"replica=3":                   "replica",
-		"config.redis.addrs={redis://seqd:hunter2@redis:6379}":                "config.redis.addrs[0]",
+		"config.server.drainDelay=1s":                          "config.server.drainDelay",
+		"secretName=":                                          "secretName is empty",
+		"config.store.driver=memory":                           "/config/store/driver",
+		"drain.delaySeconds=3":                                 "/drain/delaySeconds",
+		"replicas=0":                                           "/replicas",
+		"ingress.enabled=true":                                 "/ingress/hosts",
+		"autoscaling.enabled=true,replicas=9":                  "autoscaling.maxReplicas is 6",
+		"autoscaling.enabled=true,config.store.driver=bolt":    "autoscaling.enabled",
+		"replica=3":                                            "replica",
+		"config.redis.addrs={redis://seqd:hunter2@redis:6379}": "config.redis.addrs[0]",
 		"config.bizTypes[0].name=a,config.bizTypes[0].plugins[0].key=hunter2": "config.bizTypes[0].plugins[0].key",
 		"config.segment.rejected[0].url=https://x/hunter2":                    "config.segment.rejected[0].url",
 		"config.auth.tokens[0].name=hunter2":                                  "config.auth.tokens",
@@ -349,8 +376,8 @@ func TestChartSchema(t *testing.T) {
 func TestChartNotes(t *testing.T) {
 	longtest.Only(t)
 	// helm template does not show them, so a copy of the chart has them as a manifest.
-	folder := t.TempDir()
-	must.Do(t, os.CopyFS(folder, os.DirFS(helm)))
+	folder := filepath.Join(t.TempDir(), "seqd")
+	must.Do(t, exec.Command("cp", "-rL", helm, folder).Run()) // files are links to those of deploy
 	write(t, filepath.Join(folder, "templates", "notes.yaml"), `{{ define "notes" }}`+read(t, filepath.Join(helm, "templates", "NOTES.txt"))+
 		`{{ end }}notes: {{ include "notes" . | quote }}`)
 	for name, want := range map[string]string{"bolt": "", "postgres": "SEQD_STORE_POSTGRES_URL", "mysql": "SEQD_STORE_MYSQL_DSN", "postgres-redis": "SEQD_REDIS_PASSWORD"} {

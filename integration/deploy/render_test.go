@@ -14,6 +14,7 @@ import (
 
 	monitoring "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	apps "k8s.io/api/apps/v1"
+	autoscaling "k8s.io/api/autoscaling/v2"
 	core "k8s.io/api/core/v1"
 	networking "k8s.io/api/networking/v1"
 	policy "k8s.io/api/policy/v1"
@@ -67,6 +68,10 @@ type release struct {
 	service    core.Service
 	budget     *policy.PodDisruptionBudget
 	network    *networking.NetworkPolicy
+	ingress    *networking.Ingress
+	autoscaler *autoscaling.HorizontalPodAutoscaler
+	rule       *monitoring.PrometheusRule
+	dashboard  *core.ConfigMap
 	monitor    *monitoring.ServiceMonitor
 	deployment *apps.Deployment // one of these two
 	stateful   *apps.StatefulSet
@@ -78,14 +83,19 @@ func decoded(t *testing.T, stream []byte) *release {
 	t.Helper()
 	r := new(release)
 	for document := range bytes.SplitSeq(stream, []byte("\n---\n")) {
-		var is struct{ APIVersion, Kind string }
+		var is struct {
+			APIVersion, Kind string
+			Metadata         struct{ Name string }
+		}
 		if err := yaml.Unmarshal(document, &is); err != nil {
 			t.Fatalf("%v in\n%s", err, document)
 		}
 		var into any
 		switch is.APIVersion + " " + is.Kind {
 		case "v1 ConfigMap":
-			into = &r.config
+			if into = &r.config; strings.HasSuffix(is.Metadata.Name, "-dashboard") {
+				into = assign(&r.dashboard)
+			}
 		case "v1 ServiceAccount":
 			into = assign(&r.account)
 		case "v1 Service":
@@ -94,6 +104,12 @@ func decoded(t *testing.T, stream []byte) *release {
 			into = assign(&r.budget)
 		case "networking.k8s.io/v1 NetworkPolicy":
 			into = assign(&r.network)
+		case "networking.k8s.io/v1 Ingress":
+			into = assign(&r.ingress)
+		case "autoscaling/v2 HorizontalPodAutoscaler":
+			into = assign(&r.autoscaler)
+		case "monitoring.coreos.com/v1 PrometheusRule":
+			into = assign(&r.rule)
 		case "monitoring.coreos.com/v1 ServiceMonitor":
 			into = assign(&r.monitor)
 		case "apps/v1 Deployment":

@@ -31,6 +31,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{ eq .Values.config.store.driver "bolt" | ternary "true" "" }}
 {{- end }}
 
+{{/* "true" if the number of nodes follows their load. */}}
+{{- define "seqd.autoscales" -}}
+{{ and .Values.autoscaling.enabled (not (include "seqd.bolt" .)) | ternary "true" "" }}
+{{- end }}
+
 {{/*
 Fails if a key that holds a secret is set somewhere in the configuration, because a ConfigMap is no
 place for it. The argument is a dict: at (the path so far) and value.
@@ -63,6 +68,12 @@ place for it. The argument is a dict: at (the path so far) and value.
 {{- fail (printf "config.server.%s: set drain.delaySeconds and drain.stopSeconds in its place, so that the pod has enough time" .) }}
 {{- end }}
 {{- end }}
+{{- if and .Values.autoscaling.enabled (include "seqd.bolt" .) }}
+{{- fail "autoscaling.enabled: the file of bolt belongs to one node; choose another store, or leave it at false" }}
+{{- end }}
+{{- if and .Values.autoscaling.enabled (lt (int .Values.autoscaling.maxReplicas) (int .Values.replicas)) }}
+{{- fail (printf "autoscaling.maxReplicas is %d, below replicas, the least number of nodes, which is %d" (int .Values.autoscaling.maxReplicas) (int .Values.replicas)) }}
+{{- end }}
 {{- if not (or .Values.secretName .Values.secretFiles (and (eq $config.store.driver "bolt") (eq (($config.auth | default dict).mode | default "auto") "none"))) }}
 {{- fail "secretName is empty: only bolt with config.auth.mode none needs no secret" }}
 {{- end }}
@@ -75,11 +86,12 @@ place for it. The argument is a dict: at (the path so far) and value.
 {{- range list "" ".svc" ".svc.cluster.local" }}
 {{- $hosts = append $hosts (printf "%s.%s%s" $name $.Release.Namespace .) }}
 {{- end }}
+{{- if .Values.ingress.enabled }}{{ $hosts = concat $hosts .Values.ingress.hosts }}{{ end }}
 {{- $server := dict "drainDelay" (printf "%ss" (include "seqd.delay" .)) "stopTimeout" (printf "%ds" (int .Values.drain.stopSeconds)) "hosts" $hosts }}
 {{- $config := deepCopy .Values.config }}
 {{- $_ := set $config "server" (merge dict ($config.server | default dict) $server) }}
 {{- if not (hasKey ($config.auth | default dict) "publicMetrics") }}
-{{- $_ := set $config "auth" (merge (dict "publicMetrics" (and .Values.networkPolicy.enabled (eq .Values.service.type "ClusterIP"))) ($config.auth | default dict)) }}
+{{- $_ := set $config "auth" (merge (dict "publicMetrics" (and .Values.networkPolicy.enabled (not .Values.ingress.enabled) (eq .Values.service.type "ClusterIP"))) ($config.auth | default dict)) }}
 {{- end }}
 {{- toYaml $config }}
 {{- end }}
