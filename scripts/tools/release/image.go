@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"encoding/pem"
 	"io"
@@ -122,7 +123,7 @@ func (r *release) platform(p platform) (v1.Image, error) {
 			return nil, err
 		}
 		layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(packed)), nil },
-			tarball.WithMediaType(types.OCILayer))
+			tarball.WithMediaType(types.OCILayer), tarball.WithCompressionLevel(gzip.BestCompression))
 		if err != nil {
 			return nil, err
 		}

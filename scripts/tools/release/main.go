@@ -4,10 +4,12 @@
 //
 //	go run . -version v1.2.3 -revision COMMIT -time SECONDS -source FOLDER -programs FOLDER -out FOLDER
 //
-// FOLDER/OS-ARCH/seqd are the programs, FOLDER/completions what shells complete.
+// FOLDER/OS-ARCH/seqd are the programs, FOLDER/OS-ARCH.cdx.json their SBOMs, and FOLDER/completions what
+// shells complete.
 package main
 
 import (
+	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
@@ -57,6 +59,9 @@ func (r *release) pack() error {
 	var images []platform
 	for _, program := range found {
 		system, arch, _ := strings.Cut(filepath.Base(filepath.Dir(program)), "-")
+		if err := r.sbom(system, arch); err != nil {
+			return fmt.Errorf("SBOM for %s-%s: %w", system, arch, err)
+		}
 		if err := r.archive(system, arch, program); err != nil {
 			return fmt.Errorf("archive for %s-%s: %w", system, arch, err)
 		}
@@ -74,6 +79,32 @@ func (r *release) pack() error {
 		return nil
 	}
 	return r.image(images)
+}
+
+// sbom writes the SBOM of a program without the hashes of the tool that made it: the tool was compiled
+// on this machine.
+func (r *release) sbom(system, arch string) error {
+	made, err := os.ReadFile(filepath.Join(r.programs, system+"-"+arch+".cdx.json"))
+	if err != nil {
+		return err
+	}
+	var bom map[string]any
+	if err := json.Unmarshal(made, &bom); err != nil {
+		return err
+	}
+	metadata, _ := bom["metadata"].(map[string]any)
+	tools, _ := metadata["tools"].([]any)
+	if len(tools) != 1 {
+		return fmt.Errorf("it names %d tools, want 1", len(tools))
+	}
+	if tool, ok := tools[0].(map[string]any); ok {
+		delete(tool, "hashes")
+	}
+	body, err := json.MarshalIndent(bom, "", "  ")
+	if err != nil {
+		return err
+	}
+	return r.write(fmt.Sprintf("seqd-%s-%s-%s.cdx.json", r.version, system, arch), append(body, '\n'))
 }
 
 // read returns files as they are in the sources or among the completions. names has pairs: the path
