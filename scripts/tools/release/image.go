@@ -35,7 +35,7 @@ func (r *release) image(platforms []platform) error {
 		return err
 	}
 	defer os.RemoveAll(work)
-	var index v1.ImageIndex = mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
+	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	type loaded struct {
 		Config   string
 		RepoTags []string
