@@ -28,7 +28,7 @@ func Of(given string) string { return of(cmp.Or(given, linked), buildInfo()) }
 // Revision returns the commit that the program was built from, "" if unknown. given overrides it,
 // as for [Of].
 func Revision(given string) string {
-	return cmp.Or(given, revision, commit(buildInfo()))
+	return cmp.Or(given, revision, source, commit(buildInfo()))
 }
 
 // UserAgent returns the User-Agent of seqd's requests: seqd, with its version if it is a release.

@@ -155,6 +155,11 @@ func Launch(t testing.TB, dir string, env ...string) *Node {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return launch(t, binary, dir, env)
+}
+
+func launch(t testing.TB, binary, dir string, env []string) *Node {
+	t.Helper()
 	n := &Node{t: t, cmd: command(t, binary, dir, env), log: new(logBuffer), exited: make(chan struct{}), client: &http.Client{
 		Transport: &http.Transport{MaxIdleConnsPerHost: 64},
 		Timeout:   await.Patience, // longer than any node is paused
@@ -171,7 +176,21 @@ func Launch(t testing.TB, dir string, env ...string) *Node {
 // Start is like [Launch] and waits until the port is open. The process may have ended since.
 func Start(t testing.TB, dir string, env ...string) *Node {
 	t.Helper()
-	n := Launch(t, dir, env...)
+	return Launch(t, dir, env...).listening()
+}
+
+// StartProgram is like [StartReady], with a seqd that was built elsewhere.
+func StartProgram(t testing.TB, program, dir string, env ...string) *Node {
+	t.Helper()
+	n := launch(t, program, dir, env).listening()
+	n.AwaitAll()
+	return n
+}
+
+// listening waits until the port is open, and returns n.
+func (n *Node) listening() *Node {
+	t := n.t
+	t.Helper()
 	for n.URL == "" {
 		ended := n.Ended() // read first, so that the log is complete if it has ended
 		for line := range strings.SplitSeq(n.log.String(), "\n") {
