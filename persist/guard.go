@@ -61,6 +61,16 @@ func (g guarded) Now(ctx context.Context) (time.Time, error) {
 	return safely(func() (time.Time, error) { return g.Store.Now(ctx) })
 }
 
+func (g guarded) Kinds(ctx context.Context) ([]string, error) {
+	return safely(func() ([]string, error) { return g.Store.Kinds(ctx) })
+}
+func (g guarded) Registries(ctx context.Context) ([]string, error) {
+	return safely(func() ([]string, error) { return g.Store.Registries(ctx) })
+}
+func (g guarded) Refill(ctx context.Context, list []Document) error {
+	return do(func() error { return g.Store.Refill(ctx, list) })
+}
+
 func (g guardedCounters) Create(ctx context.Context, c Counter) error {
 	return do(func() error { return g.Counters.Create(ctx, c) })
 }
