@@ -15,7 +15,7 @@ func saveSnapshot(c *gin.Context, r *gate.Running) error {
 		return err
 	}
 	header := c.Writer.Header()
-	header["Content-Type"] = resultTypes["jsonl"]
+	header["Content-Type"] = []string{"application/octet-stream"}
 	header["Content-Disposition"] = []string{`attachment; filename="seqd.snapshot"`}
 	err := r.Snapshot(c.Request.Context(), patient{c})
 	if err != nil && !c.Writer.Written() {
