@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/must"
 )
 
@@ -45,7 +46,8 @@ func TestSnapshot(t *testing.T) {
 	run("--gapless", append([]string{"restore", file}, path("b")...)...)
 	run("restored", append([]string{"restore", file, "--gapless", "100", "--by", "5000"}, path("b")...)...)
 	run("not empty", append([]string{"restore", file, "--gapless", "100", "--by", "5000"}, path("b")...)...)
-	_, log, url, _ = startProcess(t, path("b")...)
+	folder := t.TempDir()
+	_, log, url, _ = startProcess(t, append(path("b"), "--snapshots.every", "1h", "--snapshots.folder", folder)...)
 	go func() { _, _ = io.Copy(io.Discard, log) }()
 	for target, want := range map[string]string{
 		"order": `"6100"`, "tenant?key=a": `"6001"`, "tenant?key=b": `"6001"`, "invoice": `"104"`, "late": `"101"`,
@@ -54,4 +56,10 @@ func TestSnapshot(t *testing.T) {
 			t.Errorf("%s: %s, want %s", target, got, want)
 		}
 	}
+	var saved []string
+	await.True(t, "the node has saved a snapshot", func() bool {
+		saved = must.Get(filepath.Glob(filepath.Join(folder, "seqd-*.snapshot")))(t)
+		return len(saved) == 1
+	})
+	run("order    1 counters  highest 6099", "status", saved[0])
 }

@@ -24,7 +24,7 @@ const (
 	// in the order of time.
 	snapshotName = "seqd-20060102T150405Z.snapshot"
 	// snapshotPause is how long a node waits before it looks again whether a snapshot is due.
-	snapshotPause = 15 * time.Second
+	snapshotPause = 5 * time.Second
 )
 
 // saveSnapshots saves snapshots while this node leads, until ctx ends.

@@ -75,11 +75,11 @@ type Highest struct {
 
 // Status reads all of a snapshot, and returns what it has.
 func Status(path string) (c Contents, err error) {
-	return look(path, func(snapshot.Record) {})
+	return look(path, func(snapshot.Header, snapshot.Record) {})
 }
 
 // look is Status that calls also with each record.
-func look(path string, also func(snapshot.Record)) (c Contents, err error) {
+func look(path string, also func(snapshot.Header, snapshot.Record)) (c Contents, err error) {
 	highest := make(map[Highest]*Highest)
 	note := func(counter string, number int64, gapless bool) {
 		bizType, _, _, whole := seqd.SplitCounter(counter)
@@ -94,7 +94,7 @@ func look(path string, also func(snapshot.Record)) (c Contents, err error) {
 		h.Counters, h.Highest = h.Counters+1, max(h.Highest, number)
 	}
 	c.End, err = readFile(path, func(h snapshot.Header) error { c.Header = h; return nil }, func(r snapshot.Record) error {
-		also(r)
+		also(c.Header, r)
 		switch {
 		case r.Counter != nil:
 			c.Counters++
@@ -225,21 +225,28 @@ func (r *restoring) look() (err error) {
 	for _, b := range r.cfg.BizTypes {
 		r.gaps[b.Name] = seqd.TraitsOf(b.Settings).LeastGap
 	}
-	unnamed := ""
-	r.contents, err = look(r.path, func(record snapshot.Record) {
+	unnamed, stood := "", ""
+	r.contents, err = look(r.path, func(h snapshot.Header, record snapshot.Record) {
 		d := record.Document
 		if d == nil {
 			return
 		}
 		if d.Kind == persist.LedgerKind && r.highest[d.Key] == 0 {
 			unnamed = d.Key
+			if state, err := ledger.Decode(d); err == nil && h.Fence != "" && state.Fence != h.Fence {
+				stood = d.Key
+			}
 		}
 		// A definition that this build cannot read has the least gap. Its biz type issues nothing.
 		if b, ok := definitions.Of(r.cfg, *d); ok {
 			r.gaps[b.Name] = max(r.gaps[b.Name], seqd.TraitsOf(b.Settings).LeastGap)
 		}
 	})
-	if err == nil && unnamed != "" && r.how.Gapless == nil {
+	switch {
+	case err != nil:
+	case stood != "":
+		err = fmt.Errorf("%w: %s stood still when the snapshot was made, because the store had failed over: nobody knows how far it had come; name it with --highest", ErrSnapshot, stood)
+	case unnamed != "" && r.how.Gapless == nil:
 		err = fmt.Errorf("%w: the snapshot has %d gapless counters, and nobody has said how far %s had come since: name each with --highest, or say with --gapless "+
 			"how many numbers of each become void; 0 only if none was issued since the snapshot", ErrSnapshot, r.contents.Ledgers, unnamed)
 	}
@@ -369,7 +376,7 @@ func (r *restoring) fill(ctx context.Context) error {
 		docs, counters, history, size = nil, nil, nil, 0
 		return nil
 	}
-	_, err := readFile(r.path, r.same, func(record snapshot.Record) (err error) {
+	end, err := readFile(r.path, r.same, func(record snapshot.Record) (err error) {
 		switch {
 		case record.Registry != nil:
 			return r.registry(ctx, *record.Registry)
@@ -391,13 +398,19 @@ func (r *restoring) fill(ctx context.Context) error {
 		}
 		return nil
 	})
+	if err == nil && end != r.contents.End {
+		err = errReplaced
+	}
 	return errors.Join(err, flush())
 }
+
+// errReplaced is why a restore stops that reads another file than it has checked.
+var errReplaced = fmt.Errorf("%w: the file was replaced while it was read", ErrSnapshot)
 
 // same returns an error if the file is another one by now.
 func (r *restoring) same(h snapshot.Header) error {
 	if h != r.contents.Header {
-		return fmt.Errorf("%w: it was replaced while it was read", ErrSnapshot)
+		return errReplaced
 	}
 	return nil
 }
@@ -635,12 +648,9 @@ func (r *restoring) end(ctx context.Context) error {
 	}
 	done := r.mark
 	done.Revision, done.Body, done.Timestamp = done.Revision+1, r.contents.Cluster, r.contents.Created
-	if err := r.store.Documents().Update(ctx, done); err != nil {
-		return err
-	}
-	known, err := persist.ReadCluster(ctx, r.store.Documents()) // also if the answer was lost
-	if err == nil && known.ID != r.contents.Cluster {
-		err = fmt.Errorf("%w: the cluster is %s", persist.ErrInvalid, known.ID)
+	err = r.store.Documents().Update(ctx, done)
+	if known, failed := persist.ReadCluster(ctx, r.store.Documents()); failed == nil && known.ID == r.contents.Cluster {
+		return nil // also if the answer was lost
 	}
 	return err
 }

@@ -3,6 +3,9 @@ package ops
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"io"
 	"os"
@@ -273,6 +276,27 @@ func TestBadRestores(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The store failed over, and a gapless counter stood still: the snapshot does not know how far it came.
+func TestRestoreOfALedgerThatStoodStill(t *testing.T) {
+	cfg, file := saved(t, issued(t))
+	text := must.Get(os.ReadFile(file))(t)
+	lines := bytes.SplitAfter(text, []byte("\n"))
+	lines[0] = bytes.Replace(lines[0], []byte(`"began"`), []byte(`"fence":"other","began"`), 1)
+	sum := sha256.Sum256(bytes.Join(lines[:len(lines)-2], nil))
+	var end snapshot.End
+	must.Do(t, json.Unmarshal(lines[len(lines)-2], &end))
+	end.SHA256 = hex.EncodeToString(sum[:])
+	last := append(must.Get(json.Marshal(end))(t), '\n')
+	must.Do(t, os.WriteFile(file, append(bytes.Join(lines[:len(lines)-2], nil), last...), 0o600))
+	store := memory.New(time.Now)
+	if err := Restore(into(t, store, endless), cfg, file, Restoring{Gapless: number(0)}, quietly); !errors.Is(err, ErrSnapshot) || !strings.Contains(err.Error(), "invoice stood still") {
+		t.Errorf("%v", err)
+	}
+	must.Do(t, Restore(into(t, store, endless), cfg, file, Restoring{Gapless: number(0), Highest: []Mark{{"invoice", 20}}}, quietly))
+	doc := must.Get(store.Documents().Read(t.Context(), persist.LedgerKind, "invoice"))(t)
+	must.Equal(t, must.Get(ledger.Decode(&doc))(t).Last, 20)
 }
 
 func withDocument(t *testing.T) persist.Store {

@@ -44,6 +44,9 @@ type Header struct {
 	Created int64  `json:"created"`
 	// Began is when the first record was read, in ms since the Unix epoch by the clock of the store.
 	Began int64 `json:"began"`
+	// Fence is the present one of a store that can lose something; "" for others. A gapless counter
+	// with another one stood still.
+	Fence string `json:"fence,omitempty"`
 }
 
 // Counter is a counter, and what its JSON leaves out.

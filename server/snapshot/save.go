@@ -32,8 +32,9 @@ var (
 	last = []string{persist.PurgedKind}
 )
 
-// page is how many history records are read at a time.
-const page = 500
+// page is how many records are read at a time. Documents may have a megabyte each, so of a kind whose
+// page had pageBytes only the fewest are read.
+const page, fewest, pageBytes = 200, 16, 4 << 20
 
 // Save writes a snapshot of a store. Nodes may run. It needs the memory of one page of records.
 func Save(ctx context.Context, store persist.Store, w io.Writer) error {
@@ -48,9 +49,16 @@ func Save(ctx context.Context, store persist.Store, w io.Writer) error {
 	if err != nil {
 		return err
 	}
+	h := Header{Format, version.Of(""), cluster.ID, cluster.Timestamp, began.UnixMilli(), ""}
+	if fenced, ok := store.(persist.Fenced); ok {
+		f, err := fenced.Fence(ctx)
+		if err != nil {
+			return err
+		}
+		h.Fence = f.Current
+	}
 	s := saving{store, newWriter(w)}
-	err = s.out.line(Header{Format, version.Of(""), cluster.ID, cluster.Timestamp, began.UnixMilli()})
-	if err == nil {
+	if err = s.out.line(h); err == nil {
 		err = s.records(ctx)
 	}
 	if err != nil {
@@ -98,12 +106,24 @@ func (s saving) records(ctx context.Context) error {
 
 func (s saving) documents(ctx context.Context, kinds []string) error {
 	for _, kind := range kinds {
-		for doc, err := range persist.EveryDocument(ctx, s.store.Documents(), kind) {
-			if err == nil {
-				err = s.out.record(Record{Document: &doc})
-			}
+		limit := fewest
+		for after := ""; ; {
+			list, err := s.store.Documents().List(ctx, kind, after, limit)
 			if err != nil {
 				return err
+			}
+			size := 0
+			for _, doc := range list {
+				if err := s.out.record(Record{Document: &doc}); err != nil {
+					return err
+				}
+				after, size = doc.Key, size+len(doc.Body)
+			}
+			if len(list) < limit {
+				break
+			}
+			if limit = page; size > pageBytes*len(list)/page {
+				limit = fewest
 			}
 		}
 	}
