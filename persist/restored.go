@@ -10,8 +10,9 @@ import (
 	"time"
 )
 
-// RestoredKind is the kind of the one document that says that the store was restored from a snapshot,
-// and may lack counters that began after it: its key is [RestoredKey], its body a [Restored].
+// RestoredKind is the kind of the one document that says that the store was restored from a
+// snapshot, and may lack counters that began after it: its key is [RestoredKey], its body a
+// [Restored].
 const (
 	RestoredKind = "restored"
 	RestoredKey  = "store"
@@ -21,8 +22,8 @@ const (
 var ErrRestoring = fmt.Errorf("%w: a snapshot is being restored into this store, or a restore was interrupted: "+
 	"no node may use it before that is repeated with the same file and the same flags, and succeeds (seqd snapshot restore)", ErrInvalid)
 
-// restoring begins the body of the document of the cluster while the store is filled. It is no ID, so
-// builds that do not know it refuse the store too.
+// restoring begins the body of the document of the cluster while the store is filled. It is no ID,
+// so builds that do not know it refuse the store too.
 const restoring = "restoring "
 
 // RestoringDocument is the document of the cluster while a store is filled. what identifies the
@@ -33,7 +34,8 @@ func RestoringDocument(what string, at int64) Document {
 
 // Restored says how a store was restored.
 type Restored struct {
-	// Began is when the snapshot was begun, and At when the restore was, in ms since the Unix epoch.
+	// Began is when the snapshot was begun, and At when the restore was, in ms since the Unix
+	// epoch.
 	Began int64 `json:"began"`
 	At    int64 `json:"at"`
 	// Gap is how much higher a counter begins that the store does not have, and that may have been
@@ -41,8 +43,8 @@ type Restored struct {
 	Gap int64 `json:"gap"`
 }
 
-// ReadRestored returns how a store was restored, or ErrNotFound if it was not, or if everything that
-// it lacks was raised since.
+// ReadRestored returns how a store was restored, or ErrNotFound if it was not, or if everything
+// that it lacks was raised since.
 func ReadRestored(ctx context.Context, documents reader) (r Restored, d Document, err error) {
 	if d, err = documents.Read(ctx, RestoredKind, RestoredKey); err != nil {
 		return r, d, err
@@ -74,16 +76,16 @@ func (r Restored) perhapsLost(name string) bool {
 	return err != nil || begin.Add(-24*time.Hour).UnixMilli() < r.At
 }
 
-// lacking keeps counters from beginning at their start in a store that was restored, and may have had
-// them (docs/OPERATIONS.md, Snapshots).
+// lacking keeps counters from beginning at their start in a store that was restored, and may have
+// had them (docs/OPERATIONS.md, Snapshots).
 type lacking struct {
 	documents Documents
 	mu        sync.Mutex // guards checked
 	checked   time.Time  // when the store was last found not to be restored
 }
 
-// checkPause is how long a store that was not restored is taken for one that still is not. No restore
-// is that fast.
+// checkPause is how long a store that was not restored is taken for one that still is not. No
+// restore is that fast.
 const checkPause = time.Second
 
 // gap returns how much higher a new counter begins; 0 if it was not lost.
@@ -124,8 +126,9 @@ func (l *lacking) create(ctx context.Context, counters Counters, c Counter) erro
 	return fmt.Errorf("%s: %w: the store was restored, so it begins above %d", c.BizTag, ErrExists, c.Max)
 }
 
-// admit returns ErrFailedOver for the document of a gapless counter that may have been lost: it skips
-// no number by itself. If the store has a counter of that name, somebody has said how far it came.
+// admit returns ErrFailedOver for the document of a gapless counter that may have been lost: it
+// skips no number by itself. If the store has a counter of that name, somebody has said how far it
+// came.
 func (l *lacking) admit(ctx context.Context, counters Counters, d Document) error {
 	if d.Kind != LedgerKind || d.Revision != 1 {
 		return nil

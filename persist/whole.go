@@ -8,13 +8,13 @@ type Whole interface {
 	Kinds(ctx context.Context) ([]string, error)
 	// Registries returns the names of the registries of machine IDs, in byte order.
 	Registries(ctx context.Context) ([]string, error)
-	// Refill does what Keep of [Documents] does, for documents of any revision. Only a restore calls
-	// it: a document never begins with a later revision otherwise.
+	// Refill does what Keep of [Documents] does, for documents of any revision. Only a restore
+	// calls it: a document never begins with a later revision otherwise.
 	Refill(ctx context.Context, list []Document) error
 }
 
-// CheckRefilled returns ErrInvalid unless all documents are valid. Drivers call it before they store
-// any.
+// CheckRefilled returns ErrInvalid unless all documents are valid. Drivers call it before they
+// store any.
 func CheckRefilled(list []Document) error {
 	for _, d := range list {
 		if err := d.Validate(); err != nil {

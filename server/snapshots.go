@@ -20,8 +20,8 @@ func (b *back) saveSnapshot(ctx context.Context, w io.Writer) error {
 }
 
 const (
-	// snapshotName is the name of a scheduled snapshot, which says when it was begun, in UTC. Names are
-	// in the order of time.
+	// snapshotName is the name of a scheduled snapshot, which says when it was begun, in UTC. Names
+	// are in the order of time.
 	snapshotName = "seqd-20060102T150405Z.snapshot"
 	// snapshotPause is how long a node waits before it looks again whether a snapshot is due.
 	snapshotPause = 5 * time.Second
@@ -67,8 +67,8 @@ func (b *back) saveDue(ctx context.Context, cfg config.Snapshots) {
 	}
 }
 
-// scheduled returns the names of the snapshots in a folder, the oldest first. It removes what a node
-// left that was killed while it wrote one.
+// scheduled returns the names of the snapshots in a folder, the oldest first. It removes what a
+// node left that was killed while it wrote one.
 func scheduled(folder string) (names []string, err error) {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
@@ -87,8 +87,8 @@ func scheduled(folder string) (names []string, err error) {
 	return names, nil
 }
 
-// due reports whether another snapshot is due. A clock that was ahead for a while must not keep others
-// from being saved, so a newer one than now does not count.
+// due reports whether another snapshot is due. A clock that was ahead for a while must not keep
+// others from being saved, so a newer one than now does not count.
 func due(names []string, now time.Time, every time.Duration) bool {
 	for _, name := range names {
 		if at, _ := time.Parse(snapshotName, name); !at.After(now) && now.Sub(at) < every {

@@ -10,8 +10,8 @@ import (
 	"github.com/seqd/seqd/internal/testing/must"
 )
 
-// A snapshot is due if the newest one is old enough; one of a clock that was ahead does not count. What
-// a node left that was killed is removed, and nothing else.
+// A snapshot is due if the newest one is old enough; one of a clock that was ahead does not count.
+// What a node left that was killed is removed, and nothing else.
 func TestScheduledSnapshots(t *testing.T) {
 	folder := t.TempDir()
 	for _, name := range []string{"seqd-20261201T020000Z.snapshot", "seqd-20261201T010000Z.snapshot", "seqd-20261201T030000Z.snapshot.part", "seqd-20990101T000000Z.snapshot", "mine.snapshot", "mine.part"} {

@@ -14,8 +14,8 @@ import (
 )
 
 // A cluster on PostgreSQL and Redis loses its store. A snapshot that a node saved is restored into
-// MariaDB, from there into a bolt file, and from there into PostgreSQL again. Redis keeps the cursors of
-// before. No number comes twice.
+// MariaDB, from there into a bolt file, and from there into PostgreSQL again. Redis keeps the
+// cursors of before. No number comes twice.
 func TestSnapshotOverStores(t *testing.T) {
 	t.Parallel()
 	defined := `SEQD_BIZTYPES=[{"name":"order","start":100},{"name":"local","ordering":"per-node"},{"name":"invoice","strategy":"gapless"},{"name":"tenant","keyed":true}]`

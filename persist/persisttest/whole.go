@@ -7,8 +7,8 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// testWhole fills a store as a restore does: documents keep their revision, and all that a store has
-// is listed.
+// testWhole fills a store as a restore does: documents keep their revision, and all that a store
+// has is listed.
 func testWhole(s *suite) {
 	ctx := s.Context()
 	lists := func(what string, got []string, err error, want ...string) {

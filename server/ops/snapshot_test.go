@@ -147,8 +147,8 @@ func saved(t *testing.T, store persist.Store) (*config.Config, string) {
 
 func quietly(string, string) {}
 
-// A restore raises everything that may have been issued since, and leaves the rest as it was. If it is
-// interrupted at any write, no node can use the store, and the same call goes on.
+// A restore raises everything that may have been issued since, and leaves the rest as it was. If it
+// is interrupted at any write, no node can use the store, and the same call goes on.
 func TestRestoreRaises(t *testing.T) {
 	from := issued(t)
 	cfg, file := saved(t, from)
@@ -278,7 +278,8 @@ func TestBadRestores(t *testing.T) {
 	}
 }
 
-// The store failed over, and a gapless counter stood still: the snapshot does not know how far it came.
+// The store failed over, and a gapless counter stood still: the snapshot does not know how far it
+// came.
 func TestRestoreOfALedgerThatStoodStill(t *testing.T) {
 	cfg, file := saved(t, issued(t))
 	text := must.Get(os.ReadFile(file))(t)

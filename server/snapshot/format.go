@@ -1,13 +1,13 @@
 // Package snapshot writes all that a store has to a file, and reads it. Package server/ops restores
 // one.
 //
-// A snapshot is lines of JSON: a [Header], a [Record] for each document, counter, registry of machine
-// IDs and history record, and an [End] with the SHA-256 of all lines before it. So a file that is cut
-// short, or in which one bit is another, is refused as a whole.
+// A snapshot is lines of JSON: a [Header], a [Record] for each document, counter, registry of
+// machine IDs and history record, and an [End] with the SHA-256 of all lines before it. So a file
+// that is cut short, or in which one bit is another, is refused as a whole.
 //
 // [Save] runs beside nodes. It reads each record whole, but not all at one moment, and numbers that
-// are issued meanwhile can be above the counter in the snapshot, as those are that are issued later.
-// So a restore raises everything.
+// are issued meanwhile can be above the counter in the snapshot, as those are that are issued
+// later. So a restore raises everything.
 package snapshot
 
 import (
@@ -30,8 +30,8 @@ const Format = 1
 // longestLine is more bytes than any record has: a registry with 65,536 machine IDs.
 const longestLine = 64 << 20
 
-// ErrSnapshot is returned by [Read] for a file that is no snapshot, is damaged or cut short, or is of a
-// newer format.
+// ErrSnapshot is returned by [Read] for a file that is no snapshot, is damaged or cut short, or is
+// of a newer format.
 var ErrSnapshot = errors.New("not a snapshot that can be restored")
 
 // Header is the first line.
@@ -42,7 +42,8 @@ type Header struct {
 	// Cluster is the ID of the cluster, and Created when the store became that of it.
 	Cluster string `json:"cluster"`
 	Created int64  `json:"created"`
-	// Began is when the first record was read, in ms since the Unix epoch by the clock of the store.
+	// Began is when the first record was read, in ms since the Unix epoch by the clock of the
+	// store.
 	Began int64 `json:"began"`
 	// Fence is the present one of a store that can lose something; "" for others. A gapless counter
 	// with another one stood still.
@@ -130,9 +131,9 @@ func (w *writer) end(ended int64) error {
 	return w.w.Flush()
 }
 
-// Read reads a snapshot, and calls header, and each with every record, in the order of the file. They
-// may be called for a file that turns out to be damaged: Read returns [ErrSnapshot] then. It returns
-// the error of header or each as it is.
+// Read reads a snapshot, and calls header, and each with every record, in the order of the file.
+// They may be called for a file that turns out to be damaged: Read returns [ErrSnapshot] then. It
+// returns the error of header or each as it is.
 func Read(from io.Reader, header func(Header) error, each func(Record) error) (End, error) {
 	r := reader{in: bufio.NewReaderSize(from, 1<<16), sum: sha256.New()}
 	text, err := r.next()

@@ -22,18 +22,18 @@ var passing = []string{persist.ClusterKind, persist.RestoredKind, "node", "nodes
 // last. So a snapshot has everything that began before it, at the place where it was or at the one
 // where it is now.
 var (
-	// first are read before the counters: the period of a counter is noted after it was created, and
-	// nobody may take a counter that began meanwhile for a lost one.
+	// first are read before the counters: the period of a counter is noted after it was created,
+	// and nobody may take a counter that began meanwhile for a lost one.
 	first = []string{persist.PeriodKind}
-	// then are read after the counters. A ledger and a job come before what is copied out of them, an
-	// event before the stream that it goes to.
+	// then are read after the counters. A ledger and a job come before what is copied out of them,
+	// an event before the stream that it goes to.
 	then = []string{persist.LedgerKind, persist.JobKind, persist.EventKind, "streamsource"}
 	// last are tombstones, which are written before counters are removed.
 	last = []string{persist.PurgedKind}
 )
 
-// page is how many records are read at a time. Documents may have a megabyte each, so of a kind whose
-// page had pageBytes only the fewest are read.
+// page is how many records are read at a time. Documents may have a megabyte each, so of a kind
+// whose page had pageBytes only the fewest are read.
 const page, fewest, pageBytes = 200, 16, 4 << 20
 
 // Save writes a snapshot of a store. Nodes may run. It needs the memory of one page of records.
@@ -175,9 +175,9 @@ func (s saving) history(ctx context.Context) error {
 // Part ends the name of a file that is being written.
 const Part = ".part"
 
-// WriteFile writes a snapshot to a file: under another name until it is whole, was read again and is
-// durable. Only its owner may read it, because it has the secrets of definitions. If write fails or is
-// cut off, a file that was there is left as it is.
+// WriteFile writes a snapshot to a file: under another name until it is whole, was read again and
+// is durable. Only its owner may read it, because it has the secrets of definitions. If write fails
+// or is cut off, a file that was there is left as it is.
 func WriteFile(path string, write func(io.Writer) error) (err error) {
 	file, err := os.OpenFile(path+Part, os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
 	if err != nil {

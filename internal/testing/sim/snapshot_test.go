@@ -11,8 +11,8 @@ import (
 	"github.com/seqd/seqd/server/ops"
 )
 
-// snapshotTemptations lose the store, and restore a snapshot that was saved while nodes issued and one
-// was killed.
+// snapshotTemptations lose the store, and restore a snapshot that was saved while nodes issued and
+// one was killed.
 var snapshotTemptations = []schedule{
 	{
 		name: "restored from a snapshot", was: "What was issued since the snapshot is issued again.",
@@ -74,8 +74,8 @@ func restoredFromASnapshot(w *World) {
 	}
 }
 
-// restoredBesideANode restores while a node is suspended, as one that somebody has forgotten. It goes on
-// with the numbers that it holds, on the store that was restored.
+// restoredBesideANode restores while a node is suspended, as one that somebody has forgotten. It
+// goes on with the numbers that it holds, on the store that was restored.
 func restoredBesideANode(w *World) {
 	dir, err := os.MkdirTemp("", "seqd")
 	if err != nil {
