@@ -238,7 +238,7 @@ func (f *repair) raiseMany(ctx context.Context, jobs []job, tell func(counter st
 
 // each calls do for each job, several at a time, until one fails, and returns why.
 func (f *repair) each(ctx context.Context, jobs []job, do func(ctx context.Context, i int) error) error {
-	return each(ctx, len(jobs), func(ctx context.Context, i int) error {
+	return each(ctx, len(jobs), atOnce, func(ctx context.Context, i int) error {
 		err := do(ctx, i)
 		if err != nil {
 			err = fmt.Errorf("%s: %w", jobs[i].counter, err)
@@ -247,13 +247,13 @@ func (f *repair) each(ctx context.Context, jobs []job, do func(ctx context.Conte
 	})
 }
 
-// each calls do for 0 to n − 1, several at a time, until one fails, and returns why.
-func each(ctx context.Context, n int, do func(ctx context.Context, i int) error) error {
+// each calls do for 0 to n − 1, most at a time, until one fails, and returns why.
+func each(ctx context.Context, n, most int, do func(ctx context.Context, i int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var wg sync.WaitGroup
 	var next atomic.Int64
-	for range min(atOnce, n) {
+	for range min(most, n) {
 		wg.Go(func() {
 			for i := int(next.Add(1)) - 1; i < n && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
 				if err := do(ctx, i); err != nil {

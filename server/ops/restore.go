@@ -246,7 +246,8 @@ func (r *restoring) empty(ctx context.Context) error {
 	return nil
 }
 
-// filling is how many records are written at a time.
+// filling is how many records are written at a time. Stores make counters that are created at once
+// durable together.
 const filling = 200
 
 // fill writes what the snapshot has. Each counter and ledger is raised in the step that writes it,
@@ -370,7 +371,7 @@ func (r *restoring) raisedLedger(doc persist.Document) (persist.Document, error)
 
 // createAll creates counters, several at a time.
 func (r *restoring) createAll(ctx context.Context, list []snapshot.Counter) error {
-	return each(ctx, len(list), func(ctx context.Context, i int) error {
+	return each(ctx, len(list), filling, func(ctx context.Context, i int) error {
 		err := r.store.Counters().Create(ctx, r.raisedCounter(list[i]))
 		if errors.Is(err, persist.ErrExists) { // the same restore has made it
 			return nil
@@ -435,7 +436,7 @@ func (r *restoring) raiseToCursors(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		err = each(ctx, len(list), func(ctx context.Context, i int) error {
+		err = each(ctx, len(list), filling, func(ctx context.Context, i int) error {
 			if ceils[i] <= list[i].Max {
 				return nil
 			}
