@@ -285,9 +285,11 @@ func TestRestoreOfALedgerThatStoodStill(t *testing.T) {
 	text := must.Get(os.ReadFile(file))(t)
 	lines := bytes.SplitAfter(text, []byte("\n"))
 	lines[0] = bytes.Replace(lines[0], []byte(`"began"`), []byte(`"fence":"other","began"`), 1)
-	sum := sha256.Sum256(bytes.Join(lines[:len(lines)-2], nil))
 	var end snapshot.End
 	must.Do(t, json.Unmarshal(lines[len(lines)-2], &end))
+	end.SHA256 = ""
+	whole := append(bytes.Join(lines[:len(lines)-2], nil), append(must.Get(json.Marshal(end))(t), '\n')...)
+	sum := sha256.Sum256(whole)
 	end.SHA256 = hex.EncodeToString(sum[:])
 	last := append(must.Get(json.Marshal(end))(t), '\n')
 	must.Do(t, os.WriteFile(file, append(bytes.Join(lines[:len(lines)-2], nil), last...), 0o600))

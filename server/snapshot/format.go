@@ -2,7 +2,7 @@
 // one.
 //
 // A snapshot is lines of JSON: a [Header], a [Record] for each document, counter, registry of
-// machine IDs and history record, and an [End] with the SHA-256 of all lines before it. So a file
+// machine IDs and history record, and an [End] with the SHA-256 of all that is before it. So a file
 // that is cut short, or in which one bit is another, is refused as a whole.
 //
 // [Save] runs beside nodes. It reads each record whole, but not all at one moment, and numbers that
@@ -90,7 +90,8 @@ type End struct {
 	// Records is how many lines are between the header and the end.
 	Records int64 `json:"records"`
 	// Ended is when the last record was read, as Began.
-	Ended  int64  `json:"ended"`
+	Ended int64 `json:"ended"`
+	// SHA256 is that of all lines before, and of this one with an empty SHA256.
 	SHA256 string `json:"sha256"`
 }
 
@@ -125,10 +126,18 @@ func (w *writer) end(ended int64) error {
 	if err := w.w.Flush(); err != nil {
 		return err
 	}
-	if err := w.line(End{w.records, ended, hex.EncodeToString(w.sum.Sum(nil))}); err != nil {
+	if err := w.line(End{Records: w.records, Ended: ended}.summed(w.sum)); err != nil {
 		return err
 	}
 	return w.w.Flush()
+}
+
+// summed returns the end with the SHA-256 of what was summed so far and of itself.
+func (e End) summed(sum hash.Hash) End {
+	e.SHA256 = ""
+	_ = json.NewEncoder(sum).Encode(e) // numbers and a text; a hash takes all
+	e.SHA256 = hex.EncodeToString(sum.Sum(nil))
+	return e
 }
 
 // Read reads a snapshot, and calls header, and each with every record, in the order of the file.
@@ -218,9 +227,10 @@ func (r *reader) end(text []byte) (end End, err error) {
 	if err := strictly(text, &end); err != nil {
 		return end, r.damaged(err)
 	}
-	if sum := hex.EncodeToString(r.sum.Sum(nil)); sum != end.SHA256 || end.Records != r.lines-2 {
-		return end, fmt.Errorf("%w: it is damaged: it has %d records with the SHA-256 %s, and its last line says %d with %s",
-			ErrSnapshot, r.lines-2, sum, end.Records, end.SHA256)
+	want := End{Records: r.lines - 2, Ended: end.Ended}.summed(r.sum)
+	if line, _ := json.Marshal(want); !bytes.Equal(append(line, '\n'), text) {
+		return end, fmt.Errorf("%w: it is damaged: it has %d records with the SHA-256 %s, and its last line says %d with %.100q",
+			ErrSnapshot, want.Records, want.SHA256, end.Records, end.SHA256)
 	}
 	if _, err := r.in.ReadByte(); !errors.Is(err, io.EOF) {
 		return end, fmt.Errorf("%w: there is something behind its last line", ErrSnapshot)
