@@ -38,6 +38,9 @@ type Request struct {
 	// Long says that the answer may be large: Config.Timeout bounds each wait for more of it, and
 	// not all of it.
 	Long bool
+	// To is what the body of a good answer is written to as it arrives; Answer.Body is empty then. Once
+	// something was written the request is not sent again. Nil if Answer.Body has it.
+	To io.Writer
 }
 
 // Answer is the answer to a [Request].
@@ -70,7 +73,7 @@ const usualLimit = 16 << 20
 // Do sends any request of the HTTP API, with the same care as the other methods: it goes on to
 // another node, waits and gives up as the package documentation says. Package admin is built on it.
 func (c *Client) Do(ctx context.Context, req Request) (*Answer, error) {
-	r := &call{op: req.Op, method: req.Method, target: req.Path, header: req.Header, body: req.Body, repeat: req.Repeat, also: req.Also, limit: req.Limit, long: req.Long}
+	r := &call{op: req.Op, method: req.Method, target: req.Path, header: req.Header, body: req.Body, repeat: req.Repeat, also: req.Also, limit: req.Limit, long: req.Long, to: req.To}
 	if r.method == "" {
 		r.method = http.MethodGet
 	}
@@ -112,6 +115,7 @@ type call struct {
 	also    []int
 	limit   int64
 	long    bool // the time-out begins again whenever more of the answer arrives
+	to      io.Writer
 	// timeout is how long a request to one node may take; 0 means the client's.
 	timeout time.Duration
 	// dst is what the body of the answer is appended to; nil for a buffer that is used again.
@@ -222,7 +226,16 @@ func (c *Client) use(ctx, timed context.Context, resp *http.Response, r *call, a
 		limit = usualLimit
 	}
 	from := len(dst)
-	body, err := readBody(dst, resp, limit)
+	body, err := dst, error(nil)
+	if good && r.to != nil && !foreign(resp.Header, a.id) {
+		r.repeat = false
+		w := noticing{Writer: r.to}
+		if _, err = io.Copy(&w, resp.Body); w.failed != nil {
+			return &Error{Code: ErrBadAnswer, Status: a.status, Detail: "the answer cannot be written: " + w.failed.Error(), Err: w.failed, Unknown: true}
+		}
+	} else {
+		body, err = readBody(dst, resp, limit)
+	}
 	a.whole, a.body = body, body[from:]
 	switch {
 	case errors.Is(err, errTooLarge):
@@ -330,6 +343,19 @@ func unsent(err error) bool {
 }
 
 var errTooLarge = errors.New("the answer is larger than it can be")
+
+// noticing notices whether it was the writer that failed.
+type noticing struct {
+	io.Writer
+	failed error
+}
+
+// Write implements [io.Writer].
+func (n *noticing) Write(p []byte) (int, error) {
+	written, err := n.Writer.Write(p)
+	n.failed = err
+	return written, err
+}
 
 // readBody appends the body of an answer to dst.
 func readBody(dst []byte, resp *http.Response, limit int64) ([]byte, error) {

@@ -128,7 +128,8 @@ func writeFlags(w io.Writer, cmd *cobra.Command) {
 
 // order is that of commands in the help: what is used first comes first.
 var order = []string{
-	"serve", "check-config", "doctor", "healthcheck", "raise", "restored", "failover", "compact",
+	"serve", "check-config", "doctor", "healthcheck", "raise", "restored", "failover", "snapshot", "compact",
+	"save", "status", "restore",
 	"next", "parse", "generate", "lease", "reserve", "confirm", "release", "gaps", "void", "keys",
 	"top", "nodes", "biz-types", "tokens", "worker-pools", "subscriptions", "import",
 	"list", "get", "create", "put", "patch", "change", "enable", "disable", "delete",

@@ -60,7 +60,7 @@ func newLine(p *program, env *clitool.Env) *line {
 	commands := slices.Concat(
 		[]*cobra.Command{
 			s.serve(p, env), s.checkConfig(env), s.doctor(env), s.healthcheck(env),
-			s.raise(env), s.restored(env), s.failover(env), s.compact(env),
+			s.raise(env), s.restored(env), s.failover(env), s.snapshot(env), s.compact(env),
 		},
 		remote.Commands(env),
 		[]*cobra.Command{generate.New(env), imports.New(env), lease.New(env), top.New(env)},

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -49,6 +50,9 @@ func ReadCluster(ctx context.Context, documents Documents) (Cluster, error) {
 		return Cluster{}, err
 	}
 	c := Cluster{ID: doc.Body, Timestamp: doc.Timestamp}
+	if strings.HasPrefix(doc.Body, restoring) {
+		return c, ErrRestoring
+	}
 	return c, c.Validate()
 }
 

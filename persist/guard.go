@@ -10,8 +10,11 @@ import (
 // Guard returns a store whose operations return an error if its driver panics. As after a lost
 // connection, it is not known then whether the operation took effect. The guarded store is a
 // [Fenced] and [Lossy], or an [Answerer], if the store is.
+//
+// If the store was restored from a snapshot, counters that it may have lost do not begin at their
+// start: see [Restored].
 func Guard(store Store) Store {
-	g := guarded{store}
+	g := guarded{store, &lacking{documents: store.Documents()}}
 	if fenced, ok := store.(Fenced); ok {
 		return guardedFenced{g, fenced}
 	}
@@ -22,7 +25,10 @@ func Guard(store Store) Store {
 }
 
 type (
-	guarded       struct{ Store }
+	guarded struct {
+		Store
+		lacks *lacking
+	}
 	guardedFenced struct {
 		guarded
 		fenced Fenced
@@ -31,11 +37,17 @@ type (
 		guarded
 		answerer Answerer
 	}
-	guardedCounters  struct{ Counters }
-	guardedDocuments struct{ Documents }
-	guardedSlots     struct{ SlotStore }
-	guardedHistory   struct{ HistoryStore }
-	guardedAnswers   struct{ Answers }
+	guardedCounters struct {
+		Counters
+		lacks *lacking
+	}
+	guardedDocuments struct {
+		Documents
+		g guarded
+	}
+	guardedSlots   struct{ SlotStore }
+	guardedHistory struct{ HistoryStore }
+	guardedAnswers struct{ Answers }
 )
 
 // safely calls an operation of a driver.
@@ -50,8 +62,8 @@ func do(f func() error) (err error) {
 	return f()
 }
 
-func (g guarded) Counters() Counters       { return guardedCounters{g.Store.Counters()} }
-func (g guarded) Documents() Documents     { return guardedDocuments{g.Store.Documents()} }
+func (g guarded) Counters() Counters       { return guardedCounters{g.Store.Counters(), g.lacks} }
+func (g guarded) Documents() Documents     { return guardedDocuments{g.Store.Documents(), g} }
 func (g guarded) Slots() SlotStore         { return guardedSlots{g.Store.Slots()} }
 func (g guarded) History() HistoryStore    { return guardedHistory{g.Store.History()} }
 func (g guardedAnswerer) Answers() Answers { return guardedAnswers{g.answerer.Answers()} }
@@ -61,8 +73,18 @@ func (g guarded) Now(ctx context.Context) (time.Time, error) {
 	return safely(func() (time.Time, error) { return g.Store.Now(ctx) })
 }
 
+func (g guarded) Kinds(ctx context.Context) ([]string, error) {
+	return safely(func() ([]string, error) { return g.Store.Kinds(ctx) })
+}
+func (g guarded) Registries(ctx context.Context) ([]string, error) {
+	return safely(func() ([]string, error) { return g.Store.Registries(ctx) })
+}
+func (g guarded) Refill(ctx context.Context, list []Document) error {
+	return do(func() error { return g.Store.Refill(ctx, list) })
+}
+
 func (g guardedCounters) Create(ctx context.Context, c Counter) error {
-	return do(func() error { return g.Counters.Create(ctx, c) })
+	return do(func() error { return g.lacks.create(ctx, g.Counters, c) })
 }
 func (g guardedCounters) Read(ctx context.Context, bizTag string) (Counter, error) {
 	return safely(func() (Counter, error) { return g.Counters.Read(ctx, bizTag) })
@@ -84,7 +106,12 @@ func (g guardedCounters) Epoch(ctx context.Context, bizTag string) (string, erro
 }
 
 func (g guardedDocuments) Create(ctx context.Context, d Document) error {
-	return do(func() error { return g.Documents.Create(ctx, d) })
+	return do(func() error {
+		if err := g.g.lacks.admit(ctx, g.g.Store.Counters(), d); err != nil {
+			return err
+		}
+		return g.Documents.Create(ctx, d)
+	})
 }
 func (g guardedDocuments) Read(ctx context.Context, kind, key string) (Document, error) {
 	return safely(func() (Document, error) { return g.Documents.Read(ctx, kind, key) })
@@ -151,7 +178,12 @@ func (g guardedFenced) CreateLost(ctx context.Context, c Counter) error {
 	return do(func() error { return g.fenced.CreateLost(ctx, c) })
 }
 func (g guardedFenced) CreateFenced(ctx context.Context, d Document, fence string) error {
-	return do(func() error { return g.fenced.CreateFenced(ctx, d, fence) })
+	return do(func() error {
+		if err := g.lacks.admit(ctx, g.Store.Counters(), d); err != nil {
+			return err
+		}
+		return g.fenced.CreateFenced(ctx, d, fence)
+	})
 }
 func (g guardedFenced) UpdateFenced(ctx context.Context, d Document, fence string) error {
 	return do(func() error { return g.fenced.UpdateFenced(ctx, d, fence) })

@@ -65,6 +65,8 @@ type Store interface {
 	Slots() SlotStore
 	// History holds what was issued to whom, for the biz types that keep it.
 	History() HistoryStore
+	// Whole is what a snapshot needs beside the parts.
+	Whole
 	// Shared reports whether other processes can allocate from the same store while this one does.
 	Shared() bool
 	// Lossy reports whether a failover can lose changes that the store has acknowledged. Then the

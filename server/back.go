@@ -95,6 +95,7 @@ func (b *back) open(ctx context.Context) error {
 	b.front.gate.Ready(&gate.Running{
 		Workers: b.workers, Jobs: b.jobs, Events: b.events, Subscriptions: b.subscriptions, Issuer: b.issuer, Catalogue: b.catalogue.Editor(), Nodes: b.nodes, Figures: b.figures, Answers: b.openAnswers(ctx),
 		Documents: b.duties(), Node: id, Clock: b.common.Now,
+		Snapshot: b.saveSnapshot,
 		Troubles: func() (store, definitions, coordinator *seqd.Error) {
 			return b.failedOver(), b.nodes.Mixed(), b.uncoordinated()
 		},
@@ -106,6 +107,7 @@ func (b *back) open(ctx context.Context) error {
 	if f := b.front; f.console != nil && b.base.cfg.Auth.Enforced() {
 		b.base.background.run(ctx, f.console.Tidy)
 	}
+	b.base.background.run(ctx, b.saveSnapshots)
 	b.base.background.run(ctx, b.follow)
 	b.base.background.run(ctx, b.store.WatchFence)
 	b.base.background.run(ctx, b.catalogue.Seed)

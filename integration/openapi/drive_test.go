@@ -252,6 +252,8 @@ func (c *checker) service(url string) {
 	c.on(url, call{op: "GET /audit", target: "/audit", status: 200})
 	c.on(url, call{op: "GET /audit", target: "/audit?limit=1", status: 200})
 	c.on(url, call{op: "GET /audit", target: "/audit?limit=0", status: 400, code: "invalid_request", wrong: true})
+	c.on(url, call{op: "GET /snapshot", target: "/snapshot", status: 200})
+	c.on(url, call{op: "GET /snapshot", target: "/snapshot?limit=1", status: 400, code: "invalid_request", wrong: true})
 	for _, path := range []string{"/healthz", "/readyz", "/openapi.json", "/docs", "/metrics", "/errors/{code}"} {
 		for _, method := range []string{"GET", "HEAD"} {
 			c.on(url, call{op: method + " " + path, target: example.Replace(path), status: 200})
@@ -333,7 +335,7 @@ func (c *checker) storeAway() {
 			c.on(away.URL, call{op: op, target: "/events?bizType=order", status: 503})
 		case path == "/healthz" || path == "/openapi.json" || path == "/docs" || path == "/metrics" || path == "/settings" || path == "/errors/{code}":
 			c.on(away.URL, call{op: op, target: target, status: 200})
-		case strings.HasPrefix(path, "/seq/") || path == "/readyz" || path == "/audit" || path == "/overview" || path == "/worker-pools" || path == "/subscriptions" || path == "/jobs/{job}" || path == "/jobs/{job}/result" || path == "/workers/{pool}/{lease}" || method == "GET" && strings.HasPrefix(path, "/biz-types/{name}/"):
+		case strings.HasPrefix(path, "/seq/") || path == "/readyz" || path == "/audit" || path == "/snapshot" || path == "/overview" || path == "/worker-pools" || path == "/subscriptions" || path == "/jobs/{job}" || path == "/jobs/{job}/result" || path == "/workers/{pool}/{lease}" || method == "GET" && strings.HasPrefix(path, "/biz-types/{name}/"):
 			c.on(away.URL, call{op: op, target: target, status: 503})
 		}
 	}
@@ -368,7 +370,7 @@ func (c *checker) overloaded() {
 			c.on(full.URL, call{op: op, target: path, status: 200})
 			continue
 		}
-		if op == "POST /workers/{pool}" || op == "GET /events" || op == "GET /jobs/{job}/result" { // have places of their own
+		if op == "POST /workers/{pool}" || op == "GET /events" || op == "GET /jobs/{job}/result" || op == "GET /snapshot" { // have places of their own
 			continue
 		}
 		code := "overloaded"

@@ -101,6 +101,9 @@ const (
 	DeliveryFirst Rule = "delivery-first"
 	// DeliveryKept is V2: the document of an event stays until the receiver has the event.
 	DeliveryKept Rule = "delivery-kept"
+	// RestoreRaise is: a restore writes each counter, ledger and lease above what may have been issued
+	// since the snapshot.
+	RestoreRaise Rule = "restore-raise"
 	// OneSender is V3: a node sends for a subscription only while it owns the work.
 	OneSender Rule = "one-sender"
 )
@@ -108,7 +111,7 @@ const (
 // Rules are all of them.
 var Rules = []Rule{RangeOnce, EpochHeld, GiveBackSwap, FailoverGap, LeaseBegin, LeaseFloor, LeaseDoubt, LeaseSealed, RegistryNamed, AnswersHome, Rollback, SequenceOnce, Claim, TakeAfterCallers, TakeOnce, FenceCompared, Period, Recall, Doubt, Forward, LateWrite, Reopen, Follows, Counted, EmptyFirst,
 	TermStop, TermTaken, TermDead, TermSettled, TermFence, TermHere, TermConfirm, PermitsBounded, JobCounted, JobOrder, JobPinned,
-	DeliveryFirst, DeliveryKept, OneSender}
+	DeliveryFirst, DeliveryKept, OneSender, RestoreRaise}
 
 // marks finds what takes a rule of a script out: a comment "without NAME: CODE".
 func marks() *regexp.Regexp { return regexp.MustCompile(`--\[\[without ([a-z-]+): (.*?)\]\]`) }

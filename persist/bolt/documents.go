@@ -113,6 +113,11 @@ func (d *documents) Keep(ctx context.Context, list []persist.Document) error {
 	if err := persist.CheckKept(list); err != nil {
 		return err
 	}
+	return d.refill(ctx, list)
+}
+
+// refill is Keep for documents of any revision.
+func (d *documents) refill(ctx context.Context, list []persist.Document) error {
 	return d.write(ctx, func(b *bbolt.Bucket) error {
 		for _, doc := range list {
 			if b.Get([]byte(doc.PersistID())) != nil {

@@ -145,6 +145,11 @@ func (d *documents) Keep(ctx context.Context, list []persist.Document) error {
 	if err := persist.CheckKept(list); err != nil {
 		return err
 	}
+	return d.refill(ctx, list)
+}
+
+// refill is Keep for documents of any revision.
+func (d *documents) refill(ctx context.Context, list []persist.Document) error {
 	return d.locked(ctx, func() error {
 		for _, doc := range list {
 			if _, ok := d.kinds[doc.Kind][doc.Key]; !ok {

@@ -142,6 +142,11 @@ func (d *documents) Keep(ctx context.Context, list []persist.Document) error {
 	if err := persist.CheckKept(list); err != nil {
 		return err
 	}
+	return d.refill(ctx, list)
+}
+
+// refill is Keep for documents of any revision.
+func (d *documents) refill(ctx context.Context, list []persist.Document) error {
 	if len(list) == 0 {
 		return ctx.Err()
 	}

@@ -69,6 +69,7 @@ func Run(t *testing.T, open Factory) {
 		{"Documents/all who ask for the cluster's ID get the same", testClusterID},
 		{"Documents/shapes keep what they are given", testShapes},
 		{"Clock/the clock is the store's", testClock},
+		{"Store/all that it has is listed, and filled in again", testWhole},
 		{"Store/an ended context changes nothing", testContext},
 		{"Store/a closed store refuses", testClosed},
 	}

@@ -159,6 +159,11 @@ func (d *documents) Keep(ctx context.Context, list []persist.Document) error {
 	if err := persist.CheckKept(list); err != nil {
 		return err
 	}
+	return d.refill(ctx, list)
+}
+
+// refill is Keep for documents of any revision.
+func (d *documents) refill(ctx context.Context, list []persist.Document) error {
 	ctx, cancel, err := d.begin(ctx)
 	defer cancel()
 	if err != nil {

@@ -23,6 +23,10 @@ import (
 func (o StoreOptions) enter(ctx context.Context, cfg config.Store, store persist.Store) (persist.Cluster, error) {
 	known, err := persist.ReadCluster(ctx, store.Documents())
 	if !errors.Is(err, persist.ErrNotFound) {
+		if r, _, failed := persist.ReadRestored(ctx, store.Documents()); failed == nil {
+			o.Log.Warn("the store was restored from a snapshot: a counter that it does not have begins above a gap, and a gapless one refuses, until seqd snapshot confirm",
+				"since", time.UnixMilli(r.Began).UTC(), "at", time.UnixMilli(r.At).UTC())
+		}
 		return known, err
 	}
 	if cfg.MustExist {

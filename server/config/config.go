@@ -55,6 +55,8 @@ type Config struct {
 	Events Events `config:"events"`
 	// Subscriptions is how [subscriptions](SUBSCRIPTIONS.md) send events to receivers.
 	Subscriptions Subscriptions `config:"subscriptions"`
+	// Snapshots is when [snapshots](OPERATIONS.md#snapshots) are saved.
+	Snapshots Snapshots `config:"snapshots"`
 	// Metrics is what /metrics shows.
 	Metrics Metrics `config:"metrics"`
 	// Tracing is where traces go.
@@ -307,6 +309,17 @@ type Subscriptions struct {
 	KeepDead time.Duration `config:"keepDead" range:"1m to 720h"`
 }
 
+// Snapshots is when the leader saves snapshots of the store.
+type Snapshots struct {
+	// Every is how often a snapshot is saved.
+	Every time.Duration `config:"every" range:"0s, or 1m to 8760h" zero:"none is saved"`
+	// Folder is where the node that leads saves them. It exists, and only seqd may read it: snapshots
+	// have the secrets of definitions.
+	Folder string `config:"folder"`
+	// Keep is how many of the newest snapshots stay in the folder.
+	Keep int `config:"keep" range:"1 to 10,000"`
+}
+
 // Metrics is what /metrics shows.
 type Metrics struct {
 	// Enabled is true if [metrics](METRICS.md) are counted and shown at `/metrics`.
@@ -364,6 +377,7 @@ func Default() Config {
 		Idempotency:   Idempotency{TTL: 24 * time.Hour, MaxBytes: 2 << 30, MaxBytesPerCaller: 1 << 30},
 		Jobs:          Jobs{AtOnce: 2, Most: 1000, ResultTTL: 24 * time.Hour},
 		Subscriptions: Subscriptions{KeepDead: 7 * 24 * time.Hour},
+		Snapshots:     Snapshots{Keep: 48},
 		Events:        Events{Keep: 7 * 24 * time.Hour},
 		Metrics:       Metrics{Enabled: true, MaxBizTypes: 1000},
 		Tracing:       Tracing{SampleRatio: 0.01},

@@ -95,6 +95,8 @@ var beside = map[string]map[string]string{
 	"snowflake.registry":         {"redis.addrs": "x:1"},
 	"snowflake.bitsRack":         {"snowflake.rack": "1"},
 	"snowflake.rack":             {"snowflake.bitsRack": "3"},
+	"snapshots.every":            {"snapshots.folder": "x"},
+	"snapshots.folder":           {"snapshots.every": "1h"},
 
 	"compat.leafSnowflake": {"compat.leaf": "true"},
 }
@@ -152,6 +154,9 @@ var another = map[string]struct{ yaml, text string }{
 	"events.keep":                   {"7h", "7h0m0s"},
 	"jobs.most":                     {"7", "7"},
 	"subscriptions.keepDead":        {"7m", "7m0s"},
+	"snapshots.every":               {"7m", "7m0s"},
+	"snapshots.folder":              {"y", "y"},
+	"snapshots.keep":                {"7", "7"},
 	"jobs.resultTTL":                {"7m", "7m0s"},
 	"log.level":                     {"warn", "warn"},
 	"log.format":                    {"text", "text"},

@@ -152,6 +152,13 @@ func (c *Config) validate(p *problems) {
 	p.check(c.Jobs.Most >= 1 && c.Jobs.Most <= 10_000, "jobs.most", "%d is outside 1 to 10000", c.Jobs.Most)
 	p.duration("jobs.resultTTL", c.Jobs.ResultTTL, time.Minute, 720*time.Hour)
 	p.duration("events.keep", c.Events.Keep, time.Hour, 8760*time.Hour)
+	every, folder := c.Snapshots.Every, c.Snapshots.Folder
+	if every != 0 {
+		p.duration("snapshots.every", every, time.Minute, 8760*time.Hour)
+	}
+	p.check(every == 0 || folder != "", "snapshots.folder", "no folder is named for the snapshots of snapshots.every")
+	p.check(every != 0 || folder == "", "snapshots.every", "it says not how often a snapshot is saved in snapshots.folder: say 1h, for example")
+	p.check(c.Snapshots.Keep >= 1 && c.Snapshots.Keep <= 10_000, "snapshots.keep", "%d is outside 1 to 10000", c.Snapshots.Keep)
 	p.duration("subscriptions.keepDead", c.Subscriptions.KeepDead, time.Minute, 720*time.Hour)
 	p.check(c.Metrics.MaxBizTypes >= 0 && c.Metrics.MaxBizTypes <= 10_000, "metrics.maxBizTypes", "%d is outside 0 to 10000", c.Metrics.MaxBizTypes)
 	names := make(map[string]int, len(c.BizTypes))

@@ -50,6 +50,8 @@ func TestValuesOutOfRange(t *testing.T) {
 		"events.keep":                   {"59m", "8761h"},
 		"jobs.most":                     {"0", "10001"},
 		"subscriptions.keepDead":        {"59s", "721h"},
+		"snapshots.every":               {"59s", "8761h"},
+		"snapshots.keep":                {"0", "10001"},
 		"jobs.resultTTL":                {"59s", "721h"},
 		"server.maxConnections":         {"-1", "10000001"},
 		"log.level":                     {"loud", "INFO", "Warn"},

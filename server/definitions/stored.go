@@ -176,6 +176,16 @@ func All(ctx context.Context, cfg *config.Config, docs persist.Documents) iter.S
 	}
 }
 
+// Of returns the biz type that a document defines. ok is false if that is none that this build can
+// read.
+func Of(cfg *config.Config, doc persist.Document) (b seqd.BizType, ok bool) {
+	if doc.Kind != kind {
+		return b, false
+	}
+	s := newStored(cfg, doc)
+	return s.BizType, s.Err == nil
+}
+
 func newStored(cfg *config.Config, doc persist.Document) Stored {
 	said, err := decode(doc)
 	s := Stored{Name: doc.Key, Deleted: said.Deleted, Err: err, text: said.Definition}

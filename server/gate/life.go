@@ -3,6 +3,7 @@ package gate
 import (
 	"cmp"
 	"context"
+	"io"
 	"sync/atomic"
 	"time"
 
@@ -30,6 +31,8 @@ type Running struct {
 	// Answers keeps the answers to requests with an Idempotency-Key. If it is nil, such requests are
 	// refused.
 	Answers Answers
+	// Snapshot writes all that the store has.
+	Snapshot func(ctx context.Context, w io.Writer) error
 	// Documents are those of the store.
 	Documents persist.Documents
 	// Node is the ID of this node.

@@ -25,8 +25,8 @@ const (
 	auditToo      = "audit too"
 )
 
-// audited reports whether a request is a change, or an attempt at one, or shows tokens or the audit
-// log, and so gets an audit line. The route decides this, so no handler can forget it. Other
+// audited reports whether a request is a change, or an attempt at one, or shows tokens, the audit
+// log or all that the store has, and so gets an audit line. The route decides this, so no handler can forget it. Other
 // requests get one if their caller has no right to make them.
 func audited(c *gin.Context) bool {
 	route := c.FullPath()
@@ -36,7 +36,7 @@ func audited(c *gin.Context) bool {
 // administrative reports whether a request is for one of the routes of administrators.
 func administrative(c *gin.Context) bool {
 	route := c.FullPath()
-	return strings.HasPrefix(route, "/tokens") || strings.HasPrefix(route, "/biz-types") || strings.HasPrefix(route, poolsRoute) || ofSubscriptions(route) || route == auditPath
+	return strings.HasPrefix(route, "/tokens") || strings.HasPrefix(route, "/biz-types") || strings.HasPrefix(route, poolsRoute) || ofSubscriptions(route) || route == auditPath || route == snapshotPath
 }
 
 // setTarget says what is being changed, if the path does not. name must be valid, because it is

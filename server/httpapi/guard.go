@@ -143,7 +143,7 @@ func (a *admission) need(c *gin.Context) needs {
 		return needs{scope: access.ScopeLease, counter: c.Param("pool")}
 	case route == jobsRoute || route == jobRoute || route == resultRoute: // the handler decides
 		return needs{}
-	case route == auditPath || ofSubscriptions(route):
+	case route == auditPath || route == snapshotPath || ofSubscriptions(route):
 		return needs{scope: access.ScopeAdmin}
 	case route == "/healthz" || route == "/readyz" || route == errorRoute:
 		return needs{nothing: true}

@@ -175,6 +175,7 @@ func (a *API) adminRoutes() {
 	a.jobRoutes(jobs{a.gate, a.middleware.limits.admission, a.issuing.proxies})
 	e.GET(eventsRoute, a.middleware.errors.handler(admin.handler(func(c *gin.Context, r *gate.Running) error { return listEvents(c, r.Events) })))
 	a.subscriptionRoutes(admin)
+	e.GET(snapshotPath, a.middleware.errors.handler(admin.handler(saveSnapshot)))
 	e.GET("/nodes", a.lent(admin.nodes(listNodes)))
 	e.GET("/overview", a.lent(overview{a.gate}.show))
 }

@@ -160,7 +160,7 @@ func (p *inFlightLimits) of(c *gin.Context) *inFlight {
 		return p.standby
 	case eventsRoute:
 		return p.events
-	case resultRoute:
+	case resultRoute, snapshotPath:
 		return p.results
 	}
 	return p.requests

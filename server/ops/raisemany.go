@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/seqd/seqd"
@@ -237,28 +238,30 @@ func (f *repair) raiseMany(ctx context.Context, jobs []job, tell func(counter st
 
 // each calls do for each job, several at a time, until one fails, and returns why.
 func (f *repair) each(ctx context.Context, jobs []job, do func(ctx context.Context, i int) error) error {
+	return each(ctx, len(jobs), atOnce, func(ctx context.Context, i int) error {
+		err := do(ctx, i)
+		if err != nil {
+			err = fmt.Errorf("%s: %w", jobs[i].counter, err)
+		}
+		return err
+	})
+}
+
+// each calls do for 0 to n − 1, most at a time, until one fails, and returns why.
+func each(ctx context.Context, n, most int, do func(ctx context.Context, i int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var wg sync.WaitGroup
-	left := make(chan int)
-	for range min(atOnce, len(jobs)) {
+	var next atomic.Int64
+	for range min(most, n) {
 		wg.Go(func() {
-			for i := range left {
+			for i := int(next.Add(1)) - 1; i < n && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
 				if err := do(ctx, i); err != nil {
-					cancel(fmt.Errorf("%s: %w", jobs[i].counter, err)) // the first one counts
+					cancel(err) // the first one counts
 				}
 			}
 		})
 	}
-feed:
-	for i := range jobs {
-		select {
-		case left <- i:
-		case <-ctx.Done():
-			break feed
-		}
-	}
-	close(left)
 	wg.Wait()
 	return context.Cause(ctx)
 }

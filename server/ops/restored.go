@@ -37,6 +37,12 @@ func Restored(ctx context.Context, cfg *config.Config, tell func(what, done stri
 	if env.Cluster, err = persist.ClusterID(ctx, env.Store, env.Now); err != nil {
 		return err
 	}
+	return leasesRestored(ctx, cfg, env, func(what, done string, _ bool) { tell(what, done) })
+}
+
+// leasesRestored is [Restored] for an open store. gapless is whether tell is called for a biz type
+// without leases.
+func leasesRestored(ctx context.Context, cfg *config.Config, env strategy.Env, tell func(what, done string, gapless bool)) (err error) {
 	if cfg.Redis.Configured() {
 		if env.Redis, err = backends.NewRedis(ctx, cfg.Redis); err != nil {
 			return err
@@ -58,27 +64,27 @@ func Restored(ctx context.Context, cfg *config.Config, tell func(what, done stri
 			return err
 		}
 		if factory.Ledger {
-			tell(b.Name, "it is gapless, and this did nothing for it: say how far each of its counters had come, by seqd raise")
+			tell(b.Name, "it is gapless, and this did nothing for it: say how far each of its counters had come, by seqd raise", true)
 		}
 		if factory.Restored == nil {
 			continue
 		}
 		traits := seqd.TraitsOf(b.Settings)
 		if i < deleted && !cfg.Redis.Configured() && traits.Redis != "" {
-			tell(b.Name, "it was deleted, and this did nothing for it, because it needs Redis and there is no redis.addrs")
+			tell(b.Name, "it was deleted, and this did nothing for it, because it needs Redis and there is no redis.addrs", false)
 			continue
 		}
 		if i < deleted && env.Coordinator == nil && traits.Coordinator != "" {
-			tell(b.Name, "it was deleted, and this did nothing for it, because it needs a coordinator and coordination.driver is store")
+			tell(b.Name, "it was deleted, and this did nothing for it, because it needs a coordinator and coordination.driver is store", false)
 			continue
 		}
 		done, err := factory.Restored(ctx, env, b)
 		if err != nil {
 			return fmt.Errorf("%s: %w", b.Name, err)
 		}
-		tell(b.Name, done)
+		tell(b.Name, done, false)
 	}
-	err = workers.Restored(ctx, env.Store, env.Cluster, func(pool, done string) { tell("worker pool "+pool, done) })
+	err = workers.Restored(ctx, env.Store, env.Cluster, func(pool, done string) { tell("worker pool "+pool, done, false) })
 	if err != nil {
 		return fmt.Errorf("worker pools: %w", err)
 	}

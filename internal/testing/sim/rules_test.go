@@ -90,6 +90,7 @@ var rules = []rule{
 	{name: "delivery-first", receiver: true},
 	{name: "delivery-kept", receiver: true},
 	{name: "one-sender", script: true},
+	{name: "restore-raise", script: true},
 	{name: "event-once", script: true},
 	{name: "event-hole", script: true},
 	{name: "event-deleted", script: true},

@@ -273,6 +273,13 @@ func (c *Cluster) Backup() Backup {
 	return Backup{c.primary.copy()}
 }
 
+// Lose replaces everything by an empty database, as after a disk was lost.
+func (c *Cluster) Lose() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.takeOver(newDatabase(c.rules()), false)
+}
+
 // Restore replaces everything by a copy, which can be restored again. If recovered is true, the fence
 // is a new one, as after PostgreSQL's recovery to a point in time. Otherwise it is that of the copy, as
 // after copying files. What is under way to the database does not arrive.

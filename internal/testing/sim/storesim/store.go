@@ -34,6 +34,22 @@ func (s *store) Now(ctx context.Context) (time.Time, error) {
 	return ask(ctx, s, Call{Op: "read clock"}, func(db *database) (time.Time, error) { return time.UnixMilli(db.at.UnixMilli()), nil })
 }
 
+// Kinds implements [persist.Whole].
+func (s *store) Kinds(ctx context.Context) ([]string, error) {
+	return ask(ctx, s, Call{Op: "list kinds"}, func(db *database) ([]string, error) { return db.store.Kinds(background) })
+}
+
+// Registries implements [persist.Whole].
+func (s *store) Registries(ctx context.Context) ([]string, error) {
+	return ask(ctx, s, Call{Op: "list registries"}, func(db *database) ([]string, error) { return db.store.Registries(background) })
+}
+
+// Refill implements [persist.Whole].
+func (s *store) Refill(ctx context.Context, list []persist.Document) error {
+	list = slices.Clone(list)
+	return s.tell(ctx, Call{Op: "refill documents", Write: true}, func(db *database) error { return db.store.Refill(background, list) })
+}
+
 // Fence implements [persist.Fenced].
 func (f *fenced) Fence(ctx context.Context) (persist.Fence, error) {
 	return ask(ctx, f.store, Call{Op: "read fence"}, func(db *database) (persist.Fence, error) { return db.fences(), nil })

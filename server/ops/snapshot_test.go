@@ -1,0 +1,320 @@
+package ops
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd/internal/seams"
+	"github.com/seqd/seqd/internal/testing/must"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/driver"
+	"github.com/seqd/seqd/persist/memory"
+	"github.com/seqd/seqd/server/config"
+	"github.com/seqd/seqd/server/snapshot"
+	_ "github.com/seqd/seqd/standard"
+	"github.com/seqd/seqd/strategy/gapless/ledger"
+)
+
+const snapshotConfig = `
+store: {driver: bolt, bolt: {path: nowhere}}
+bizTypes: [{name: order, restoreGap: 2000000}, {name: big}, {name: invoice, strategy: gapless}]
+`
+
+// cutOff is a store whose writes fail after some, as those of a process that is killed.
+type cutOff struct {
+	persist.Store
+	left *int
+}
+
+var errCut = errors.New("cut off")
+
+func (c cutOff) take() error {
+	if *c.left--; *c.left < 0 {
+		return errCut
+	}
+	return nil
+}
+
+func (c cutOff) Close() error                 { return nil }
+func (c cutOff) Counters() persist.Counters   { return cutCounters{c.Store.Counters(), c} }
+func (c cutOff) Documents() persist.Documents { return cutDocuments{c.Store.Documents(), c} }
+func (c cutOff) Slots() persist.SlotStore     { return cutSlots{c.Store.Slots(), c} }
+func (c cutOff) Refill(ctx context.Context, list []persist.Document) error {
+	// each document on its own, so that it can end between any two
+	for _, d := range list {
+		if err := errors.Join(c.take(), c.Store.Refill(ctx, []persist.Document{d})); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type (
+	cutCounters struct {
+		persist.Counters
+		c cutOff
+	}
+	cutDocuments struct {
+		persist.Documents
+		c cutOff
+	}
+	cutSlots struct {
+		persist.SlotStore
+		c cutOff
+	}
+)
+
+func (c cutCounters) Create(ctx context.Context, m persist.Counter) error {
+	if err := c.c.take(); err != nil {
+		return err
+	}
+	return c.Counters.Create(ctx, m)
+}
+
+func (c cutDocuments) Create(ctx context.Context, d persist.Document) error {
+	if err := c.c.take(); err != nil {
+		return err
+	}
+	return c.Documents.Create(ctx, d)
+}
+
+func (c cutDocuments) Update(ctx context.Context, d persist.Document) error {
+	if err := c.c.take(); err != nil {
+		return err
+	}
+	return c.Documents.Update(ctx, d)
+}
+
+func (c cutSlots) Swap(ctx context.Context, registry string, swap persist.SlotSwap) (bool, error) {
+	if err := c.c.take(); err != nil {
+		return false, err
+	}
+	return c.SlotStore.Swap(ctx, registry, swap)
+}
+
+// into returns a context in which commands open a store that fails after some writes.
+func into(t *testing.T, store persist.Store, writes int) context.Context {
+	return seams.With(t.Context(), seams.Seams{OpenStore: func(context.Context, driver.How) (persist.Store, error) {
+		return cutOff{store, &writes}, nil
+	}})
+}
+
+const endless = 1 << 30
+
+// issued is a store with one of each that a restore must raise.
+func issued(t *testing.T) *memory.Store {
+	ctx, store := t.Context(), memory.New(time.Now)
+	must.Get(persist.ClusterID(ctx, store, time.Now))(t)
+	counters, epoch := store.Counters(), persist.NewEpoch()
+	for _, c := range []persist.Counter{
+		{BizTag: "order", Max: 5000, Step: 10, Epoch: epoch}, {BizTag: "big", Max: 7, Step: 1_000_000, Epoch: persist.StoreEpoch},
+		{BizTag: "tenant/a@2026", Max: 3, Step: 1}, {BizTag: "tenant/@2026", Max: 1, Step: 1},
+	} {
+		must.Do(t, counters.Create(ctx, c))
+	}
+	state := ledger.Fresh(&ledger.Policy{Start: 1}, persist.NewEpoch(), "")
+	state.Last = 12
+	doc := must.Get(state.Document("invoice", 1))(t)
+	must.Do(t, store.Documents().Create(ctx, doc))
+	must.Do(t, store.Refill(ctx, []persist.Document{{Kind: "token", Key: "a", Revision: 7, Body: "{}"}, {Kind: "node", Key: "n", Revision: 1}}))
+	set := &persist.SlotSet{Incarnation: persist.NewEpoch(), Layout: "l", Ahead: 60_000}
+	slot := &persist.Slot{ID: 3, Key: "k", Until: 9}
+	if !must.Get(store.Slots().Swap(ctx, "r", persist.SlotSwap{NewSet: set, NewSlot: slot}))(t) {
+		t.Fatal("no registry")
+	}
+	return store
+}
+
+func number(n int64) *int64 { return &n }
+
+// saved returns the file of a snapshot of the store, and a configuration.
+func saved(t *testing.T, store persist.Store) (*config.Config, string) {
+	cfg := must.Get(config.LoadYAML([]byte(snapshotConfig), config.Sources{}))(t)
+	file := filepath.Join(t.TempDir(), "s")
+	must.Do(t, snapshot.WriteFile(file, func(w io.Writer) error { return snapshot.Save(t.Context(), store, w) }))
+	return cfg, file
+}
+
+func quietly(string, string) {}
+
+// A restore raises everything that may have been issued since, and leaves the rest as it was. If it
+// is interrupted at any write, no node can use the store, and the same call goes on.
+func TestRestoreRaises(t *testing.T) {
+	from := issued(t)
+	cfg, file := saved(t, from)
+	how := Restoring{Gapless: number(5), Highest: []Mark{{"tenant/a@2026", 40}, {"tenant/b@2026", 50}}}
+	cluster := must.Get(persist.ReadCluster(t.Context(), from.Documents()))(t)
+	for writes := 0; ; writes++ {
+		store := memory.New(time.Now)
+		err := Restore(into(t, store, writes), cfg, file, how, quietly)
+		if err == nil {
+			if writes < 10 {
+				t.Fatalf("it took only %d writes", writes)
+			}
+			checkRestored(t, store, cluster)
+			return
+		}
+		must.Is(t, err, errCut)
+		if _, err := persist.ReadCluster(t.Context(), store.Documents()); writes > 0 {
+			must.Is(t, err, persist.ErrRestoring)
+			other := how
+			other.Gapless = number(6)
+			must.Is(t, Restore(into(t, store, endless), cfg, file, other, quietly), ErrSnapshot)
+		}
+		must.Do(t, Restore(into(t, store, endless), cfg, file, how, quietly))
+		checkRestored(t, store, cluster)
+		must.Is(t, Restore(into(t, store, endless), cfg, file, how, quietly), ErrSnapshot)
+	}
+}
+
+// checkRestored checks what [issued] became.
+func checkRestored(t *testing.T, store persist.Store, cluster persist.Cluster) {
+	t.Helper()
+	ctx := t.Context()
+	for name, want := range map[string]persist.Counter{
+		"order": {Max: 2_005_000, Step: 10}, "big": {Max: 10_000_007, Step: 1_000_000, Epoch: persist.StoreEpoch},
+		"tenant/a@2026": {Max: 40, Step: 1}, "tenant/b@2026": {Max: 50, Step: 1}, "tenant/@2026": {Max: 1, Step: 1},
+	} {
+		got := must.Get(store.Counters().Read(ctx, name))(t)
+		want.BizTag, got.Timestamp = name, 0
+		must.Equal(t, got, want)
+	}
+	doc := must.Get(store.Documents().Read(ctx, persist.LedgerKind, "invoice"))(t)
+	state := must.Get(ledger.Decode(&doc))(t)
+	if state.Last != 17 || doc.Revision <= revisions {
+		t.Errorf("the ledger is at %d, revision %d", state.Last, doc.Revision)
+	}
+	must.Equal(t, must.Get(persist.ReadCluster(ctx, store.Documents()))(t), cluster)
+	token := must.Get(store.Documents().Read(ctx, "token", "a"))(t)
+	must.Equal(t, token.Revision, 7)
+	_, err := store.Documents().Read(ctx, "node", "n")
+	must.Is(t, err, persist.ErrNotFound)
+	table := must.Get(store.Slots().Look(ctx, "r"))(t)
+	if table.Set.Floor < time.Now().UnixMilli()+50_000 || len(table.Slots) != 1 {
+		t.Errorf("the registry is %+v", table)
+	}
+}
+
+// What began after the snapshot is not in it: it begins above a gap, and a gapless counter refuses,
+// until that is confirmed.
+func TestLostCountersBeginAboveAGap(t *testing.T) {
+	ctx := t.Context()
+	cfg, file := saved(t, issued(t))
+	store := memory.New(time.Now)
+	must.Do(t, Restore(into(t, store, endless), cfg, file, Restoring{Gapless: number(0)}, quietly))
+	node := persist.Guard(store)
+	must.Is(t, node.Counters().Create(ctx, persist.Counter{BizTag: "tenant/new", Max: 10, Step: 10}), persist.ErrExists)
+	must.Equal(t, must.Get(store.Counters().Read(ctx, "tenant/new"))(t).Max, 2_000_010)
+	must.Do(t, node.Counters().Create(ctx, persist.Counter{BizTag: "tenant/x@9999", Max: 10, Step: 10}))
+	must.Do(t, node.Counters().Create(ctx, persist.Counter{BizTag: "places/", Step: 10}))
+	begun := persist.Document{Kind: persist.LedgerKind, Key: "invoice/new", Revision: 1, Body: "{}"}
+	must.Is(t, node.Documents().Create(ctx, begun), persist.ErrFailedOver)
+	must.Do(t, store.Counters().Create(ctx, persist.Counter{BizTag: "invoice/new", Max: 10, Step: 10}))
+	must.Do(t, node.Documents().Create(ctx, begun))
+
+	for _, want := range []bool{true, false} {
+		must.Equal(t, must.Get(confirm(into(t, store, endless), cfg))(t), want)
+	}
+	must.Do(t, node.Counters().Create(ctx, persist.Counter{BizTag: "tenant/fresh", Max: 10, Step: 10}))
+}
+
+// Every bad file, store and argument is refused before anything is written.
+func TestBadRestores(t *testing.T) {
+	from := issued(t)
+	cfg, file := saved(t, from)
+	text := must.Get(os.ReadFile(file))(t)
+	lines := bytes.SplitAfter(text, []byte("\n"))
+	turned := bytes.Clone(text)
+	turned[bytes.Index(turned, []byte(`"max":5000`))+6] ^= 1
+	for name, bad := range map[string]struct {
+		text []byte
+		says string
+	}{
+		"cut short":      {text[:len(text)-200], "cut short"},
+		"without end":    {bytes.Join(lines[:len(lines)-2], nil), "cut short"},
+		"one bit turned": {turned, "damaged"},
+		"newer":          {bytes.Replace(text, []byte(`{"seqdSnapshot":1`), []byte(`{"seqdSnapshot":2`), 1), "format 2"},
+		"another file":   {[]byte("order,5000\n"), "does not begin as one"},
+		"empty":          {nil, "cut short"},
+		"two":            {append(bytes.Clone(text), text...), "behind its last line"},
+		"a line less":    {bytes.Join(append([][]byte{lines[0]}, lines[2:]...), nil), "damaged"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			broken := filepath.Join(t.TempDir(), "s")
+			must.Do(t, os.WriteFile(broken, bad.text, 0o600))
+			store := memory.New(time.Now)
+			err := Restore(into(t, store, 0), cfg, broken, Restoring{Gapless: number(0)}, quietly)
+			if !errors.Is(err, snapshot.ErrSnapshot) || !strings.Contains(err.Error(), bad.says) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+	for name, test := range map[string]struct {
+		how   Restoring
+		store persist.Store
+		says  string
+	}{
+		"nobody says how far gapless counters came": {Restoring{}, memory.New(time.Now), "--gapless"},
+		"a gap below 0":                {Restoring{By: number(-1)}, memory.New(time.Now), "outside 0"},
+		"a store that is not empty":    {Restoring{Gapless: number(0)}, from, "not empty"},
+		"a store of another cluster":   {Restoring{Gapless: number(0)}, issued(t), "the snapshot is of"},
+		"a store with a document only": {Restoring{Gapless: number(0)}, withDocument(t), "not empty"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := Restore(into(t, test.store, 0), cfg, file, test.how, quietly); !errors.Is(err, ErrSnapshot) || !strings.Contains(err.Error(), test.says) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+// The store failed over, and a gapless counter stood still: the snapshot does not know how far it
+// came.
+func TestRestoreOfALedgerThatStoodStill(t *testing.T) {
+	cfg, file := saved(t, issued(t))
+	text := must.Get(os.ReadFile(file))(t)
+	lines := bytes.SplitAfter(text, []byte("\n"))
+	lines[0] = bytes.Replace(lines[0], []byte(`"began"`), []byte(`"fence":"other","began"`), 1)
+	var end snapshot.End
+	must.Do(t, json.Unmarshal(lines[len(lines)-2], &end))
+	end.SHA256 = ""
+	whole := append(bytes.Join(lines[:len(lines)-2], nil), append(must.Get(json.Marshal(end))(t), '\n')...)
+	sum := sha256.Sum256(whole)
+	end.SHA256 = hex.EncodeToString(sum[:])
+	last := append(must.Get(json.Marshal(end))(t), '\n')
+	must.Do(t, os.WriteFile(file, append(bytes.Join(lines[:len(lines)-2], nil), last...), 0o600))
+	store := memory.New(time.Now)
+	if err := Restore(into(t, store, endless), cfg, file, Restoring{Gapless: number(0)}, quietly); !errors.Is(err, ErrSnapshot) || !strings.Contains(err.Error(), "invoice stood still") {
+		t.Errorf("%v", err)
+	}
+	must.Do(t, Restore(into(t, store, endless), cfg, file, Restoring{Gapless: number(0), Highest: []Mark{{"invoice", 20}}}, quietly))
+	doc := must.Get(store.Documents().Read(t.Context(), persist.LedgerKind, "invoice"))(t)
+	must.Equal(t, must.Get(ledger.Decode(&doc))(t).Last, 20)
+}
+
+func withDocument(t *testing.T) persist.Store {
+	store := memory.New(time.Now)
+	must.Do(t, store.Refill(t.Context(), []persist.Document{{Kind: "token", Key: "a", Revision: 1}}))
+	return store
+}
+
+// A disk that fills leaves the file that was there, and nothing else.
+func TestSaveLeavesTheFormerFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "s")
+	must.Do(t, os.WriteFile(file, []byte("former"), 0o600))
+	full := errors.New("no space left on device")
+	must.Is(t, snapshot.WriteFile(file, func(w io.Writer) error { _, _ = w.Write([]byte("half")); return full }), full)
+	must.Is(t, snapshot.WriteFile(file, func(w io.Writer) error { _, err := w.Write([]byte("half")); return err }), snapshot.ErrSnapshot)
+	must.Equal(t, string(must.Get(os.ReadFile(file))(t)), "former")
+	must.Equal(t, len(must.Get(os.ReadDir(filepath.Dir(file)))(t)), 1)
+}

@@ -1,0 +1,207 @@
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/seqd/seqd/internal/folder"
+	"github.com/seqd/seqd/internal/version"
+	"github.com/seqd/seqd/persist"
+)
+
+// passing are the kinds of documents that a snapshot leaves out: they say which nodes, sessions and
+// restores there are now. A restore writes that of the cluster.
+var passing = []string{persist.ClusterKind, persist.RestoredKind, "node", "nodesession", "leader", "permit", "figures", "session"}
+
+// A record that another one follows from is read before it, and one that is written first is read
+// last. So a snapshot has everything that began before it, at the place where it was or at the one
+// where it is now.
+var (
+	// first are read before the counters: the period of a counter is noted after it was created,
+	// and nobody may take a counter that began meanwhile for a lost one.
+	first = []string{persist.PeriodKind}
+	// then are read after the counters. A ledger and a job come before what is copied out of them,
+	// an event before the stream that it goes to.
+	then = []string{persist.LedgerKind, persist.JobKind, persist.EventKind, "streamsource"}
+	// last are tombstones, which are written before counters are removed.
+	last = []string{persist.PurgedKind}
+)
+
+// page is how many records are read at a time. Documents may have a megabyte each, so of a kind
+// whose page had pageBytes only the fewest are read.
+const page, fewest, pageBytes = 200, 16, 4 << 20
+
+// Save writes a snapshot of a store. Nodes may run. It needs the memory of one page of records.
+func Save(ctx context.Context, store persist.Store, w io.Writer) error {
+	cluster, err := persist.ReadCluster(ctx, store.Documents())
+	if errors.Is(err, persist.ErrNotFound) {
+		return errors.New("no seqd has run on this store: there is nothing to save")
+	}
+	if err != nil {
+		return err
+	}
+	began, err := store.Now(ctx)
+	if err != nil {
+		return err
+	}
+	h := Header{Format, version.Of(""), cluster.ID, cluster.Timestamp, began.UnixMilli(), ""}
+	if fenced, ok := store.(persist.Fenced); ok {
+		f, err := fenced.Fence(ctx)
+		if err != nil {
+			return err
+		}
+		h.Fence = f.Current
+	}
+	s := saving{store, newWriter(w)}
+	if err = s.out.line(h); err == nil {
+		err = s.records(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	ended, err := store.Now(ctx)
+	if err != nil {
+		return err
+	}
+	return s.out.end(ended.UnixMilli())
+}
+
+// saving is one call of [Save].
+type saving struct {
+	store persist.Store
+	out   *writer
+}
+
+func (s saving) records(ctx context.Context) error {
+	kinds, err := s.store.Kinds(ctx)
+	if err != nil {
+		return err
+	}
+	if err := s.documents(ctx, first); err != nil {
+		return err
+	}
+	for c, err := range persist.EveryCounter(ctx, s.store.Counters()) {
+		if err == nil {
+			err = s.out.record(Record{Counter: &Counter{c, c.FailedOver}})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	named := slices.Concat(passing, first, then, last)
+	rest := slices.DeleteFunc(kinds, func(kind string) bool { return slices.Contains(named, kind) })
+	if err := s.documents(ctx, slices.Concat(then, rest, last)); err != nil {
+		return err
+	}
+	if err := s.registries(ctx); err != nil {
+		return err
+	}
+	return s.history(ctx)
+}
+
+func (s saving) documents(ctx context.Context, kinds []string) error {
+	for _, kind := range kinds {
+		limit := fewest
+		for after := ""; ; {
+			list, err := s.store.Documents().List(ctx, kind, after, limit)
+			if err != nil {
+				return err
+			}
+			size := 0
+			for _, doc := range list {
+				if err := s.out.record(Record{Document: &doc}); err != nil {
+					return err
+				}
+				after, size = doc.Key, size+len(doc.Body)
+			}
+			if len(list) < limit {
+				break
+			}
+			if limit = page; size > pageBytes*len(list)/page {
+				limit = fewest
+			}
+		}
+	}
+	return nil
+}
+
+func (s saving) registries(ctx context.Context) error {
+	names, err := s.store.Registries(ctx)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		t, err := s.store.Slots().Look(ctx, name)
+		if err != nil {
+			return err
+		}
+		if err := s.out.record(Record{Registry: &persist.Registry{Name: name, Set: t.Set, Slots: t.Slots}}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// history saves that of every biz type whose IDs have a shape: one without has issued nothing.
+func (s saving) history(ctx context.Context) error {
+	for shape, err := range persist.ShapesIn(s.store.Documents()).Every(ctx) {
+		if err != nil {
+			return err
+		}
+		for before := ""; ; {
+			list, err := s.store.History().List(ctx, persist.HistoryQuery{BizType: shape.BizType, Before: before, Limit: page})
+			if err != nil {
+				return err
+			}
+			for _, record := range list {
+				if err := s.out.record(Record{History: &record}); err != nil {
+					return err
+				}
+				before = record.ID
+			}
+			if len(list) < page {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// Part ends the name of a file that is being written.
+const Part = ".part"
+
+// WriteFile writes a snapshot to a file: under another name until it is whole, was read again and
+// is durable. Only its owner may read it, because it has the secrets of definitions. If write fails
+// or is cut off, a file that was there is left as it is.
+func WriteFile(path string, write func(io.Writer) error) (err error) {
+	file, err := os.OpenFile(path+Part, os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		err = errors.Join(err, file.Close())
+		if err == nil {
+			err = os.Rename(path+Part, path)
+		}
+		if err == nil {
+			err = folder.Sync(filepath.Dir(path))
+		} else {
+			_ = os.Remove(path + Part) // the error says what failed
+		}
+	}()
+	if err := write(file); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if _, err := file.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	if _, err := Read(file, func(Header) error { return nil }, func(Record) error { return nil }); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return file.Sync()
+}

@@ -1,0 +1,99 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/seqd/seqd/server/config"
+	"github.com/seqd/seqd/server/snapshot"
+	"github.com/seqd/seqd/server/storeerror"
+)
+
+// saveSnapshot writes all that the store has for an administrator.
+func (b *back) saveSnapshot(ctx context.Context, w io.Writer) error {
+	return storeerror.Of(snapshot.Save(ctx, b.store.Store, w), "the store", "a snapshot")
+}
+
+const (
+	// snapshotName is the name of a scheduled snapshot, which says when it was begun, in UTC. Names
+	// are in the order of time.
+	snapshotName = "seqd-20060102T150405Z.snapshot"
+	// snapshotPause is how long a node waits before it looks again whether a snapshot is due.
+	snapshotPause = 5 * time.Second
+)
+
+// saveSnapshots saves snapshots while this node leads, until ctx ends.
+func (b *back) saveSnapshots(ctx context.Context) {
+	cfg := b.base.cfg.Snapshots
+	if cfg.Every == 0 {
+		return
+	}
+	for {
+		if b.terms.Leading() {
+			b.saveDue(ctx, cfg)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(snapshotPause):
+		}
+	}
+}
+
+// saveDue saves a snapshot if the newest one in the folder is old enough, and removes the oldest.
+func (b *back) saveDue(ctx context.Context, cfg config.Snapshots) {
+	names, err := scheduled(cfg.Folder)
+	now := b.common.Now()
+	if err == nil && !due(names, now, cfg.Every) {
+		return
+	}
+	name := filepath.Join(cfg.Folder, now.UTC().Format(snapshotName))
+	if err == nil {
+		err = snapshot.WriteFile(name, func(w io.Writer) error { return snapshot.Save(ctx, b.store.Store, w) })
+	}
+	if err == nil {
+		b.base.log.Info("a snapshot was saved", "file", name)
+		for _, old := range names[:max(0, len(names)+1-cfg.Keep)] {
+			err = errors.Join(err, os.Remove(filepath.Join(cfg.Folder, old)))
+		}
+	}
+	if err != nil && ctx.Err() == nil {
+		b.base.log.Error("a snapshot could not be saved, or an old one not be removed", "file", name, "error", err)
+	}
+}
+
+// scheduled returns the names of the snapshots in a folder, the oldest first. It removes what a
+// node left that was killed while it wrote one.
+func scheduled(folder string) (names []string, err error) {
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		if _, err := time.Parse(snapshotName, e.Name()); err == nil {
+			names = append(names, e.Name())
+		} else if _, err := time.Parse(snapshotName+snapshot.Part, e.Name()); err == nil {
+			if err := os.Remove(filepath.Join(folder, e.Name())); err != nil {
+				return nil, err
+			}
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// due reports whether another snapshot is due. A clock that was ahead for a while must not keep
+// others from being saved, so a newer one than now does not count.
+func due(names []string, now time.Time, every time.Duration) bool {
+	for _, name := range names {
+		if at, _ := time.Parse(snapshotName, name); !at.After(now) && now.Sub(at) < every {
+			return false
+		}
+	}
+	return true
+}
