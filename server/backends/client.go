@@ -19,8 +19,8 @@ import (
 	"github.com/seqd/seqd/internal/connlimit"
 	"github.com/seqd/seqd/internal/distrust"
 	"github.com/seqd/seqd/internal/redisbound"
-	"github.com/seqd/seqd/internal/secretfile"
 	"github.com/seqd/seqd/internal/seams"
+	"github.com/seqd/seqd/internal/secretfile"
 	"github.com/seqd/seqd/server/config"
 )
 
