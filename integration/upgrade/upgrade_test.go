@@ -26,6 +26,9 @@ func TestMain(m *testing.M) { node.Main(m) }
 
 const bizTypes = `SEQD_BIZTYPES=[{"name":"order","step":10},{"name":"user","strategy":"snowflake"},{"name":"invoice","strategy":"gapless","keyed":true}]`
 
+// unknown is how scripts/last-release exits if it cannot say what the last release is.
+const unknown = 3
+
 // released returns the program of the last release.
 func released(t *testing.T) string {
 	t.Helper()
@@ -33,6 +36,9 @@ func released(t *testing.T) string {
 	var why bytes.Buffer
 	cmd.Stderr = &why
 	out, err := cmd.Output()
+	if cmd.ProcessState != nil && cmd.ProcessState.ExitCode() == unknown {
+		t.Skip("NOT CHECKED: ", why.String())
+	}
 	if err != nil {
 		t.Fatalf("the last release is not built: %v: %s", err, why.String())
 	}
