@@ -34,6 +34,7 @@ type Certificate struct {
 	// the goroutine that reads the files uses them.
 	cert, key string
 	logged    string
+	failures  atomic.Int64
 }
 
 // Open reads the files. Its error names the key whose file is wrong, and shows nothing of a file.
@@ -116,9 +117,16 @@ func (c *Certificate) look() {
 	case err == nil:
 		c.logged = ""
 	case err.Error() != c.logged:
+		c.failures.Add(1)
 		c.logged = err.Error()
 		c.log.Error("the certificate of the service cannot be read again; the previous one stays", "error", err)
 	}
+}
+
+// State returns until when the certificate is valid, and how often it could not be read again. The same
+// problem at several looks counts once.
+func (c *Certificate) State() (until time.Time, failures int64) {
+	return c.current.Load().Leaf.NotAfter, c.failures.Load()
 }
 
 // Watch reads the files at every interval until ctx ends.
