@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -30,8 +31,8 @@ type Certificate struct {
 	now     func() time.Time
 	log     *slog.Logger
 	current atomic.Pointer[tls.Certificate]
-	// The texts of the files when they were last read, and the last problem that was logged. Only
-	// the goroutine that reads the files uses them.
+	looking sync.Mutex // guards what follows
+	// The texts of the files when they were last read, and the last problem that was logged.
 	cert, key string
 	logged    string
 	failures  atomic.Int64
@@ -110,8 +111,10 @@ func First(text []byte) *x509.Certificate {
 	return nil
 }
 
-// look reads the files again. A problem is logged once.
-func (c *Certificate) look() {
+// Look reads the files again. A problem is logged once.
+func (c *Certificate) Look() {
+	c.looking.Lock()
+	defer c.looking.Unlock()
 	err := c.load()
 	switch {
 	case err == nil:
@@ -138,7 +141,7 @@ func (c *Certificate) Watch(ctx context.Context, interval time.Duration) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			c.look()
+			c.Look()
 		}
 	}
 }

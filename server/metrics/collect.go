@@ -54,6 +54,8 @@ type Source struct {
 	Jobs func() Jobs
 	// Deliveries are what this node measures of subscriptions.
 	Deliveries func() Deliveries
+	// ReloadFailures counts configurations that could not be read again.
+	ReloadFailures func() int64
 	// LinesDropped and LinesSkipped count log lines, SpansDropped counts spans that were left out.
 	LinesDropped, LinesSkipped, SpansDropped func() int64
 }
@@ -158,7 +160,7 @@ func (m *Metrics) collectCounts(to chan<- prometheus.Metric) {
 func (m *Metrics) collectProcess(to chan<- prometheus.Metric, s Source) {
 	buildInfo.send(to, 1, m.opts.Version, m.opts.Revision, runtime.Version())
 	startTime.send(to, float64(m.started.UnixMilli())/1000)
-	for f, count := range map[*family]func() int64{linesDropped: s.LinesDropped, linesSkipped: s.LinesSkipped, spansDropped: s.SpansDropped} {
+	for f, count := range map[*family]func() int64{linesDropped: s.LinesDropped, linesSkipped: s.LinesSkipped, spansDropped: s.SpansDropped, reloadFailures: s.ReloadFailures} {
 		if count != nil {
 			f.send(to, float64(count()))
 		}

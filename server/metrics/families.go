@@ -237,11 +237,12 @@ var (
 
 // The process.
 var (
-	linesDropped = counter("seqd_log_lines_dropped_total", "Log lines that were dropped because they could not be written in time.")
-	linesSkipped = counter("seqd_access_log_lines_skipped_total", "Requests without a line in the access log because of server.accessLogPerSecond.")
-	spansDropped = counter("seqd_trace_spans_dropped_total", "Spans that were dropped because they could not be sent in time.")
-	buildInfo    = gauge(most, "seqd_build_info", "Always 1; the labels say what runs.", "version", "revision", "goversion")
-	startTime    = gauge(most, "seqd_start_time_seconds", "When this process started to serve, in seconds since 1970.")
+	linesDropped   = counter("seqd_log_lines_dropped_total", "Log lines that were dropped because they could not be written in time.")
+	linesSkipped   = counter("seqd_access_log_lines_skipped_total", "Requests without a line in the access log because of server.accessLogPerSecond.")
+	spansDropped   = counter("seqd_trace_spans_dropped_total", "Spans that were dropped because they could not be sent in time.")
+	reloadFailures = counter("seqd_reload_failures_total", "Times the configuration could not be read again after SIGHUP; it stays as it was.")
+	buildInfo      = gauge(most, "seqd_build_info", "Always 1; the labels say what runs.", "version", "revision", "goversion")
+	startTime      = gauge(most, "seqd_start_time_seconds", "When this process started to serve, in seconds since 1970.")
 )
 
 // measured are the families of what strategies and plugins measure for a biz type.

@@ -396,9 +396,9 @@ func driven(t *testing.T) *Metrics {
 		Handlers: func(tell func(string, seqd.Measurement)) {
 			tell("webhook", seqd.Measurement{Gauge: seqd.GaugeQueued, Value: 7})
 		},
-		Feed:         func() (int64, int64, int64) { return 1, 1, 1 },
-		AnswerBytes:  func() (int64, int64) { return 1, 2 },
-		LinesDropped: one, LinesSkipped: one, SpansDropped: one,
+		Feed:           func() (int64, int64, int64) { return 1, 1, 1 },
+		AnswerBytes:    func() (int64, int64) { return 1, 2 },
+		ReloadFailures: one, LinesDropped: one, LinesSkipped: one, SpansDropped: one,
 	})
 	m.Route("/seq/{bizType}")("GET", 200, time.Millisecond)
 	m.StoreTook("counters.allocate", time.Millisecond)
