@@ -104,6 +104,7 @@ func (f *front) newAPI() (err error) {
 		Proxies:       proxies,
 		TLS:           cfg.TLS.Configured(),
 		Hosts:         cfg.HostNames(),
+		Profiles:      cfg.Pprof,
 		PublicMetrics: f.base.cfg.Auth.PublicMetrics,
 		Tokens:        f.tokens,
 		Extra:         f.extraRoutes(),

@@ -46,8 +46,8 @@ func (s *Server) reloaded(cfg *config.Config, err error) {
 		s.front.cert.Look()
 	}
 	if len(restart) > 0 {
-		log.Warn("the configuration was read again; the changes of these keys need a restart", "logLevel", cfg.Log.Level, "needRestart", restart)
+		log.Warn("the configuration was read again; the changes of these keys need a restart", "keys", restart)
 		return
 	}
-	log.Info("the configuration was read again", "logLevel", cfg.Log.Level)
+	log.Info("the configuration was read again")
 }

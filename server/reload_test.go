@@ -25,7 +25,7 @@ func TestReload(t *testing.T) {
 	must.Equal(t, s.base.telemetry.reloadFailures.Load(), 1, "the failures")
 	must.Do(t, s.Stop())
 	text := out.String()
-	for _, want := range []string{"garbage", `"needRestart":["server.maxCount"]`, `"msg":"shown"`} {
+	for _, want := range []string{"garbage", `"keys":["server.maxCount"]`, `"msg":"shown"`} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the log lacks %s: %s", want, text)
 		}
