@@ -80,66 +80,66 @@ func (s store) Now(ctx context.Context) (time.Time, error) {
 	return s.Store.Now(ctx)
 }
 
-func (t counters) Create(ctx context.Context, c persist.Counter) error {
-	defer t.took.since("counters.create", time.Now())
-	return t.Counters.Create(ctx, c)
+func (x counters) Create(ctx context.Context, c persist.Counter) error {
+	defer x.took.since("counters.create", time.Now())
+	return x.Counters.Create(ctx, c)
 }
-func (c counters) Read(ctx context.Context, bizTag string) (persist.Counter, error) {
-	defer c.took.since("counters.read", time.Now())
-	return c.Counters.Read(ctx, bizTag)
+func (x counters) Read(ctx context.Context, bizTag string) (persist.Counter, error) {
+	defer x.took.since("counters.read", time.Now())
+	return x.Counters.Read(ctx, bizTag)
 }
-func (c counters) Delete(ctx context.Context, bizTag string) error {
-	defer c.took.since("counters.delete", time.Now())
-	return c.Counters.Delete(ctx, bizTag)
+func (x counters) Delete(ctx context.Context, bizTag string) error {
+	defer x.took.since("counters.delete", time.Now())
+	return x.Counters.Delete(ctx, bizTag)
 }
-func (c counters) List(ctx context.Context, after string, limit int) ([]persist.Counter, error) {
-	defer c.took.since("counters.list", time.Now())
-	return c.Counters.List(ctx, after, limit)
+func (x counters) List(ctx context.Context, after string, limit int) ([]persist.Counter, error) {
+	defer x.took.since("counters.list", time.Now())
+	return x.Counters.List(ctx, after, limit)
 }
-func (c counters) Allocate(ctx context.Context, req persist.Request) (persist.Range, error) {
-	defer c.took.since("counters.allocate", time.Now())
-	return c.Counters.Allocate(ctx, req)
+func (x counters) Allocate(ctx context.Context, req persist.Request) (persist.Range, error) {
+	defer x.took.since("counters.allocate", time.Now())
+	return x.Counters.Allocate(ctx, req)
 }
-func (c counters) GiveBack(ctx context.Context, bizTag string, r persist.Range) (bool, error) {
-	defer c.took.since("counters.give_back", time.Now())
-	return c.Counters.GiveBack(ctx, bizTag, r)
+func (x counters) GiveBack(ctx context.Context, bizTag string, r persist.Range) (bool, error) {
+	defer x.took.since("counters.give_back", time.Now())
+	return x.Counters.GiveBack(ctx, bizTag, r)
 }
-func (c counters) Epoch(ctx context.Context, bizTag string) (string, error) {
-	defer c.took.since("counters.epoch", time.Now())
-	return c.Counters.Epoch(ctx, bizTag)
+func (x counters) Epoch(ctx context.Context, bizTag string) (string, error) {
+	defer x.took.since("counters.epoch", time.Now())
+	return x.Counters.Epoch(ctx, bizTag)
 }
 
-func (t documents) Create(ctx context.Context, d persist.Document) error {
-	defer t.took.since("documents.create", time.Now())
-	return t.Documents.Create(ctx, d)
+func (x documents) Create(ctx context.Context, d persist.Document) error {
+	defer x.took.since("documents.create", time.Now())
+	return x.Documents.Create(ctx, d)
 }
-func (d documents) Read(ctx context.Context, kind, key string) (persist.Document, error) {
-	defer d.took.since("documents.read", time.Now())
-	return d.Documents.Read(ctx, kind, key)
+func (x documents) Read(ctx context.Context, kind, key string) (persist.Document, error) {
+	defer x.took.since("documents.read", time.Now())
+	return x.Documents.Read(ctx, kind, key)
 }
-func (t documents) Update(ctx context.Context, d persist.Document) error {
-	defer t.took.since("documents.update", time.Now())
-	return t.Documents.Update(ctx, d)
+func (x documents) Update(ctx context.Context, d persist.Document) error {
+	defer x.took.since("documents.update", time.Now())
+	return x.Documents.Update(ctx, d)
 }
-func (d documents) Delete(ctx context.Context, kind, key string, revision int64) error {
-	defer d.took.since("documents.delete", time.Now())
-	return d.Documents.Delete(ctx, kind, key, revision)
+func (x documents) Delete(ctx context.Context, kind, key string, revision int64) error {
+	defer x.took.since("documents.delete", time.Now())
+	return x.Documents.Delete(ctx, kind, key, revision)
 }
-func (d documents) List(ctx context.Context, kind, after string, limit int) ([]persist.Document, error) {
-	defer d.took.since("documents.list", time.Now())
-	return d.Documents.List(ctx, kind, after, limit)
+func (x documents) List(ctx context.Context, kind, after string, limit int) ([]persist.Document, error) {
+	defer x.took.since("documents.list", time.Now())
+	return x.Documents.List(ctx, kind, after, limit)
 }
-func (d documents) Due(ctx context.Context, kind string, before int64, limit int) ([]persist.Document, error) {
-	defer d.took.since("documents.due", time.Now())
-	return d.Documents.Due(ctx, kind, before, limit)
+func (x documents) Due(ctx context.Context, kind string, before int64, limit int) ([]persist.Document, error) {
+	defer x.took.since("documents.due", time.Now())
+	return x.Documents.Due(ctx, kind, before, limit)
 }
-func (d documents) Keep(ctx context.Context, list []persist.Document) error {
-	defer d.took.since("documents.keep", time.Now())
-	return d.Documents.Keep(ctx, list)
+func (x documents) Keep(ctx context.Context, list []persist.Document) error {
+	defer x.took.since("documents.keep", time.Now())
+	return x.Documents.Keep(ctx, list)
 }
-func (d documents) Purge(ctx context.Context, kind string, before int64, limit int) (int, error) {
-	defer d.took.since("documents.purge", time.Now())
-	return d.Documents.Purge(ctx, kind, before, limit)
+func (x documents) Purge(ctx context.Context, kind string, before int64, limit int) (int, error) {
+	defer x.took.since("documents.purge", time.Now())
+	return x.Documents.Purge(ctx, kind, before, limit)
 }
 
 func (s slots) Look(ctx context.Context, registry string, ids ...int64) (persist.SlotTable, error) {
