@@ -70,6 +70,10 @@ var rules = map[string]rule{
 		may: ". persist persist/driver",
 		why: "what stores in SQL share depends on the interface, not on a strategy",
 	},
+	"persist/timed": {
+		may: "persist",
+		why: "it wraps any store",
+	},
 	"persist/storeclock": {
 		may: "persist",
 		why: "the clock of a store depends on the store, not on who asks for the time",
@@ -218,7 +222,7 @@ var rules = map[string]rule{
 		why: "lines are documents; where they come from is elsewhere",
 	},
 	"server/backends": {
-		may: ". coordination coordination/consul coordination/zookeeper internal/bounded internal/connlimit internal/distrust internal/redisbatch internal/redisbound internal/retry internal/seams internal/secretfile persist persist/driver server/config " +
+		may: ". coordination coordination/consul coordination/zookeeper internal/bounded internal/connlimit internal/distrust internal/redisbatch internal/redisbound internal/retry internal/seams internal/secretfile persist persist/driver persist/timed server/config " +
 			"strategy/segment/rediscursor",
 		why: "the only package that opens stores and coordinators, whatever their drivers are; the scripts of the cursor show whether Redis " +
 			"can be used",

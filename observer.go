@@ -97,6 +97,13 @@ func (NopObserver) Event(Event) {}
 
 var _ Observer = NopObserver{}
 
+// WaitObserver is implemented by an [Observer] that measures how long callers wait for a sequencer.
+type WaitObserver interface {
+	// Waited is called for each take of numbers from a sequencer, redis or store, with how long the
+	// caller that had waited longest had waited when the take was sent.
+	Waited(sequencer string, ns int64)
+}
+
 // LatencyObserver is implemented by an [Observer] that measures how long calls take. Without one,
 // the issuer does not read the clock.
 type LatencyObserver interface {

@@ -22,16 +22,18 @@ func (s *settings) serve(p *program, env *clitool.Env) *cobra.Command {
 	return s.addTo(&cobra.Command{
 		Use: "serve --config FILE [--KEY VALUE ...]", Short: "Run the service", GroupID: clitool.GroupService,
 		Long: `Run the service until SIGINT or SIGTERM. Then it finishes the requests that have arrived, and gives
-unused numbers back. A second signal shortens the wait, a third ends the service at once. SIGHUP
-changes nothing: renewed certificates are read by themselves, other settings need a restart. The log
-goes to the error output.`,
+unused numbers back. A second signal shortens the wait, a third ends the service at once. After
+SIGHUP it reads its configuration again, applies log.level, and logs which other keys have changed:
+those need a restart. Renewed certificates are read by themselves. The log goes to the error output.`,
 		Example: `  seqd serve --config seqd.yaml
   seqd --config seqd.yaml --server.addr 127.0.0.1:9000
   SEQD_LOG_LEVEL=debug seqd --config seqd.yaml`,
 		Args: clitool.Operands(), ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: s.withConfig(func(cmd *cobra.Command, cfg *config.Config, _ []string) error {
-			signal.Ignore(syscall.SIGHUP) // by default it would end the process without a clean stop
-			opts := append([]server.Option{server.WithLogOutput(env.Errs), server.WithVersion(p.version), server.WithRevision(p.revision)}, p.serve...)
+			asked := make(chan os.Signal, 1)
+			signal.Notify(asked, syscall.SIGHUP) // by default it would end the process without a clean stop
+			load := func() (*config.Config, error) { return config.Load(s.src) }
+			opts := append([]server.Option{server.WithReload(asked, load), server.WithLogOutput(env.Errs), server.WithVersion(p.version), server.WithRevision(p.revision)}, p.serve...)
 			return server.Run(cmd.Context(), cfg, opts...)
 		}),
 	})

@@ -52,6 +52,20 @@ type Clock interface {
 	Now(ctx context.Context) (time.Time, error)
 }
 
+// Pooled is implemented by a [Store] that has a pool of connections.
+type Pooled interface {
+	// Pool returns the present state of the pool. It waits for nothing.
+	Pool() Pool
+}
+
+// Pool is the state of a pool of connections. Waits and Waited are totals: how often an operation waited
+// for a connection, and for how long.
+type Pool struct {
+	InUse, Most int
+	Waits       int64
+	Waited      time.Duration
+}
+
 // Store is one place where everything is kept. It is safe for concurrent use.
 type Store interface {
 	// Clock is the clock of the store. A store of one process may use that of the process.

@@ -64,6 +64,7 @@ type back struct {
 	coordinator   coordination.Coordinator // nil without
 	jobs          *jobs.Jobs               // see openJobs
 	events        *events.Streams
+	space         space
 	subscriptions *subscriptions.Subscriptions // see openSubscriptions
 	figures       *figures.Figures
 	workers       *workers.Workers
@@ -145,6 +146,12 @@ func (b *back) openStore(ctx context.Context) (err error) {
 		Now: b.base.opts.now, Log: b.base.log,
 		Trace: b.base.telemetry.commands(), Remembered: b.remembered, Prior: backends.Prior(b.base.cfg.Redis), Waiting: b.front.gate.Wait,
 	}
+	if counts := b.base.telemetry.metrics; counts != nil {
+		b.opening.Took, b.opening.Synced = counts.StoreTook, counts.Synced
+		if path, ok := b.base.cfg.Store.File(); ok {
+			b.base.background.run(ctx, func(ctx context.Context) { b.space.watch(ctx, path) })
+		}
+	}
 	b.store, err = backends.OpenStore(ctx, b.base.cfg.Store, b.opening)
 	if err != nil {
 		return err
@@ -184,6 +191,9 @@ func (b *back) openRedis(ctx context.Context) (err error) {
 		_ = b.redis.Client.Close() // its errors are of connections that were broken anyway
 		return nil
 	})
+	if counts := b.base.telemetry.metrics; counts != nil {
+		b.redis.Client.AddHook(redisTimes(counts.RedisTook))
+	}
 	b.base.background.run(ctx, b.redis.Watch)
 	return nil
 }

@@ -31,6 +31,7 @@ type front struct {
 	tokens  *access.Tokens
 	console *console.Console // nil without
 	audit   *audit.Log
+	cert    *certificate.Certificate // nil if connections are not encrypted
 	resp    respFront
 	http    *http.Server  // nil until it serves
 	ended   chan struct{} // closed when it no longer serves
@@ -103,6 +104,7 @@ func (f *front) newAPI() (err error) {
 		Proxies:       proxies,
 		TLS:           cfg.TLS.Configured(),
 		Hosts:         cfg.HostNames(),
+		Profiles:      cfg.Pprof,
 		PublicMetrics: f.base.cfg.Auth.PublicMetrics,
 		Tokens:        f.tokens,
 		Extra:         f.extraRoutes(),
@@ -198,6 +200,7 @@ func (f *front) encryption(ctx context.Context) (*tls.Config, error) {
 	if err != nil {
 		return nil, err
 	}
+	f.cert = c
 	f.base.background.run(ctx, func(ctx context.Context) { c.Watch(ctx, f.base.opts.certLook) })
 	return c.Settings(), nil
 }

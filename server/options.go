@@ -11,6 +11,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/version"
+	"github.com/seqd/seqd/server/config"
 )
 
 // Option changes how a Server works.
@@ -30,6 +31,9 @@ type options struct {
 	// certLook is the pause between two looks at the files of the certificate.
 	certLook time.Duration
 	hurry    context.Context
+	// reload calls its function with each configuration that was read again, until ctx ends; nil for
+	// never.
+	reload func(ctx context.Context, again func(*config.Config, error))
 }
 
 func newOptions(opts []Option) options {

@@ -49,6 +49,9 @@ func Run(ctx context.Context, cfg *config.Config, opts ...Option) error {
 	switch {
 	case err == nil:
 		s.base.background.run(ctx, settle)
+		if reload := s.base.opts.reload; reload != nil {
+			s.base.background.run(ctx, func(ctx context.Context) { reload(ctx, s.reloaded) })
+		}
 		if err = s.Wait(ctx); err == nil {
 			s.Drain()
 		}

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -24,6 +25,8 @@ type telemetry struct {
 	metrics *metrics.Metrics // nil if nothing is counted
 	traces  *tracing.Tracing // nil if nothing is traced
 	lines   *logging.Writer  // nil if the program made the log
+
+	reloadFailures atomic.Int64
 }
 
 // count counts what happens, unless the configuration does not want that. A scrape asks source.
@@ -41,7 +44,8 @@ func (b *base) count(source func() metrics.Source) {
 		return
 	}
 	latency, _ := b.opts.observer.(seqd.LatencyObserver)
-	b.opts.observer = both{Metrics: counted, other: b.opts.observer, latency: latency}
+	waits, _ := b.opts.observer.(seqd.WaitObserver)
+	b.opts.observer = both{Metrics: counted, other: b.opts.observer, latency: latency, waits: waits}
 }
 
 // trace begins to trace requests, if the configuration says so.
@@ -87,6 +91,10 @@ func (s *Server) source() metrics.Source {
 	source := metrics.Source{
 		Backends: notYet, HTTP: func() metrics.HTTP { return metrics.HTTP(f.api.Load()) },
 		RESPConnections: f.resp.connections(), LinesSkipped: f.gate.AccessLog.Skipped,
+		ReloadFailures: t.reloadFailures.Load,
+	}
+	if f.cert != nil {
+		source.Certificate = f.cert.State
 	}
 	if t.lines != nil {
 		source.LinesDropped = t.lines.Dropped
@@ -112,6 +120,7 @@ func (b *back) tell(s *metrics.Source) {
 	}
 	s.Jobs = func() metrics.Jobs { return metrics.Jobs(b.jobs.Measure()) }
 	s.Deliveries = func() metrics.Deliveries { return metrics.Deliveries(b.subscriptions.Figures()) }
+	s.Pools, s.StoreFile = b.tellPools, b.space.get
 	if b.store.Store.Shared() {
 		s.Mixed = b.nodes.Mixed
 	}
@@ -128,6 +137,7 @@ type both struct {
 	*metrics.Metrics
 	other   seqd.Observer
 	latency seqd.LatencyObserver // the other, nil if it does not count latencies
+	waits   seqd.WaitObserver    // likewise
 }
 
 var _ interface {
@@ -154,5 +164,12 @@ func (b both) Took(strategy string, ns int64) {
 	b.Metrics.Took(strategy, ns)
 	if b.latency != nil {
 		b.latency.Took(strategy, ns)
+	}
+}
+
+func (b both) Waited(sequencer string, ns int64) {
+	b.Metrics.Waited(sequencer, ns)
+	if b.waits != nil {
+		b.waits.Waited(sequencer, ns)
 	}
 }

@@ -6,6 +6,7 @@ package connlimit
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -19,6 +20,8 @@ const (
 // Places are how many callers can use a pool at once. They are safe for concurrent use.
 type Places struct {
 	free chan struct{} // holds the places that nobody uses
+	// waits and waited are totals, of callers that found no free place; waited in nanoseconds.
+	waits, waited atomic.Int64
 
 	mu      sync.Mutex // guards what follows
 	resting int        // places, which are less than all
@@ -39,9 +42,7 @@ func New(most int) *Places {
 // returns the last error of use, or that of ctx if there is none.
 func (p *Places) Do(ctx context.Context, refused func(error) bool, use func() error) (err error) {
 	for {
-		select {
-		case <-p.free:
-		case <-ctx.Done():
+		if p.wait(ctx) != nil {
 			if err == nil {
 				err = ctx.Err()
 			}
@@ -51,6 +52,35 @@ func (p *Places) Do(ctx context.Context, refused func(error) bool, use func() er
 			return err
 		}
 	}
+}
+
+// wait takes a free place, or returns an error if ctx ends before there is one.
+func (p *Places) wait(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	select {
+	case <-p.free:
+		return nil
+	default:
+	}
+	began := time.Now()
+	defer func() {
+		p.waits.Add(1)
+		p.waited.Add(int64(time.Since(began)))
+	}()
+	select {
+	case <-p.free:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// State returns how many places are taken, of how many, and how often and how long callers have waited
+// for one. A place that rests counts as taken.
+func (p *Places) State() (taken, most int, waits int64, waited time.Duration) {
+	return cap(p.free) - len(p.free), cap(p.free), p.waits.Load(), time.Duration(p.waited.Load())
 }
 
 // try calls use and gives the place back, at once or later.

@@ -36,7 +36,7 @@ createdAt createdBy current data dead default definition definitions degraded de
 enabled encrypted endedAt epoch error event events every exactlyOneOf example expires expiresAt failed failedAt figures file findings first format found free
 from fromId gapless gapMs gaps go goversion handler held help history holders host id ids inAll inFlight inHand instance intervalMs issued job jobs key keyFile keys kind last
 lastAt lastsMs latency layout leader lease left leftMs leftOut level lines machineId machineIds max maxConnections messages method metrics min missed movedMs
-name next nextAt node nodeId nodes notAfter notBefore number numbers numbersPerSecond once onOverflow openFiles os outcome output overflowAt ownsOpen p50Ms
+name next nextAt node nodeId nodes notAfter notBefore number numbers numbersPerSecond once onOverflow openFiles operation os outcome output overflowAt ownsOpen p50Ms
 p99Ms panic path pending period perSecond place places plugin plugins points pool pools position positions problems promise proto query queue range rate rates
 ready reason reasons records refusals refused refusedPerSecond registrationKey registries registry rejected requestId requests requestsPerSecond required reservation
 resets resumed revision route runs runsOut schedule scopes secondsLeft secret secrets sections seen seenAt self seq sequence sequencer settings settingWarnings

@@ -56,6 +56,8 @@ type Options struct {
 	// Elapsed is a clock that nobody can set, from any start, for the times of answers. Nil means
 	// the system's monotonic clock.
 	Elapsed func() time.Duration
+	// Synced is called after each transaction: see [driver.How]. It may be nil.
+	Synced func(took time.Duration)
 
 	content content
 	noSync  bool // for tests, which a slow disk would hold up: writes are lost with the machine

@@ -61,7 +61,7 @@ func (s *Settings) Open(_ context.Context, how driver.How) (persist.Store, error
 	if how.ReadOnly {
 		return driver.OrNil(OpenReadOnly(Options{Path: s.Path, LockTimeout: lockPatience, Now: how.Now}))
 	}
-	return driver.OrNil(Open(Options{Path: s.Path, LockTimeout: s.LockTimeout, Now: how.Now}))
+	return driver.OrNil(Open(Options{Path: s.Path, LockTimeout: s.LockTimeout, Now: how.Now, Synced: how.Synced}))
 }
 
 // Examine implements [driver.Settings].

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
@@ -23,11 +24,12 @@ type opened struct {
 	created bool
 	guard   *guard
 	settled *settled
+	wrote   func(took time.Duration) // Synced of [Options]
 }
 
 // openFile opens a data file under an exclusive lock, creating it first if it does not exist.
 func openFile(opts Options) (o opened, err error) {
-	o.path, o.guard = opts.Path, &guard{path: opts.Path, advice: opts.content.advice}
+	o.path, o.wrote, o.guard = opts.Path, opts.Synced, &guard{path: opts.Path, advice: opts.content.advice}
 	dir := filepath.Dir(opts.Path)
 	if err := folder.Make(dir, 0o750); err != nil {
 		return o, fmt.Errorf("create the data folder for %s: %w", opts.Path, outOfSpace(err))

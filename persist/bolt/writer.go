@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"strings"
 	"sync"
+	"time"
 
 	"go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
@@ -22,6 +23,8 @@ const most = 1000
 // once need one sync.
 type writer struct {
 	update  func(func(*bbolt.Tx) error) error // bbolt's Update
+	written func() time.Duration              // all that bbolt has spent on writing and syncing
+	wrote   func(took time.Duration)          // see [Options.Synced]; nil for none
 	check   func() error
 	guard   *guard
 	settled *settled
@@ -43,7 +46,7 @@ type write struct {
 
 // startWriter starts the writer of a file.
 func startWriter(o *opened, twice bool) *writer {
-	w := &writer{update: o.db.Update, check: o.stillThere, guard: o.guard, settled: o.settled, twice: twice, queue: make(chan *write), quit: make(chan struct{}), stopped: make(chan struct{})}
+	w := &writer{update: o.db.Update, written: func() time.Duration { stats := o.db.Stats(); return stats.TxStats.GetWriteTime() }, wrote: o.wrote, check: o.stillThere, guard: o.guard, settled: o.settled, twice: twice, queue: make(chan *write), quit: make(chan struct{}), stopped: make(chan struct{})}
 	go w.loop()
 	return w
 }
@@ -169,7 +172,13 @@ func (w *writer) synced(f func(*bbolt.Tx) error) error {
 
 // run runs f in a transaction. A panic of bbolt becomes an error: the write must not count as done.
 func (w *writer) run(f func(*bbolt.Tx) error) error {
-	return w.guard.run(func() error { return w.update(f) })
+	if w.wrote == nil {
+		return w.guard.run(func() error { return w.update(f) })
+	}
+	before := w.written()
+	err := w.guard.run(func() error { return w.update(f) })
+	w.wrote(w.written() - before)
+	return err
 }
 
 // harmless reports whether a failed transaction certainly left the file as it was: there was no

@@ -73,6 +73,9 @@ type How struct {
 	// Admit is called before every operation of a shared store, unless it is nil. If Admit returns
 	// an error, the operation does nothing and returns that error.
 	Admit func(context.Context) error
+	// Synced is called when a store that is a file has written a transaction to the disk, with how long
+	// the writing and its sync took. It may be nil.
+	Synced func(took time.Duration)
 	// Trace sees the commands that are sent to a server. It may be nil.
 	Trace Trace
 }

@@ -36,6 +36,12 @@ type db struct {
 
 var _ sqlstore.DB = (*db)(nil)
 
+// Pool implements [sqlstore.DB].
+func (d *db) Pool() (p persist.Pool) {
+	p.InUse, p.Most, p.Waits, p.Waited = d.places.State()
+	return p
+}
+
 // idleTime is how long a connection is kept that is not used.
 const idleTime = time.Minute
 

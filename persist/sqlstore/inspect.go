@@ -52,6 +52,11 @@ type Server struct {
 // looks is how often the server is asked for its clock. The fastest answer is the most accurate.
 const looks = 5
 
+// Pool implements [persist.Pooled].
+func (s *Store) Pool() persist.Pool { return s.db.Pool() }
+
+var _ persist.Pooled = (*Store)(nil)
+
 // Bounded calls f with the deadline of an operation.
 func (s *Store) Bounded(ctx context.Context, f func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, s.opts.Timeout)

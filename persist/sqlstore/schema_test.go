@@ -64,6 +64,8 @@ func (f *fake) Allocate(context.Context, persist.Request, int64) (int64, error) 
 	return 0, persist.ErrNotFound
 }
 
+func (f *fake) Pool() persist.Pool { return persist.Pool{} }
+
 func (f *fake) Close() error { return nil }
 
 var fakeDialect = Dialect{

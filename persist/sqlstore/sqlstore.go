@@ -77,6 +77,8 @@ type DB interface {
 	// left, nothing changes and Allocate returns persist.ErrNotFound. The caller then reads the row
 	// to find out which it is.
 	Allocate(ctx context.Context, req persist.Request, now int64) (highest int64, err error)
+	// Pool returns the state of the pool of connections.
+	Pool() persist.Pool
 	// Close ends all use and waits for what is under way. Then every statement returns
 	// persist.ErrClosed.
 	Close() error

@@ -14,6 +14,7 @@ import (
 	"github.com/seqd/seqd/internal/seams"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/driver"
+	"github.com/seqd/seqd/persist/timed"
 	"github.com/seqd/seqd/server/config"
 )
 
@@ -52,6 +53,9 @@ type StoreOptions struct {
 	Log *slog.Logger
 	// Trace sees the commands that are sent to a server; nil for none.
 	Trace driver.Trace
+	// Took is called after each operation of the store, and Synced as [driver.How] says; nil for none.
+	Took   timed.Took
+	Synced func(took time.Duration)
 	// Remembered returns the biz types of this node that can issue without the store, and the
 	// cluster that they remember. Nil if none can.
 	Remembered func() (bizTypes []string, cluster string)
@@ -73,6 +77,7 @@ type Store struct {
 	gate         *Gate
 	beganWithout bool // it could not be reached at the start
 	fence        fence
+	pooled       persist.Pooled // nil if the store has no pool
 	log          *slog.Logger
 }
 
@@ -92,7 +97,7 @@ func OpenStore(ctx context.Context, cfg config.Store, opts StoreOptions) (*Store
 func openReached(ctx context.Context, cfg config.Store, opts StoreOptions) (*Store, error) {
 	var store persist.Store
 	err := opts.Await(ctx, func(ctx context.Context) (err error) {
-		store, err = newStore(ctx, cfg, driver.How{Now: opts.Now, Trace: opts.Trace})
+		store, err = newStore(ctx, cfg, opts.how())
 		return err
 	})
 	if err != nil {
@@ -110,9 +115,20 @@ func openReached(ctx context.Context, cfg config.Store, opts StoreOptions) (*Sto
 	return opts.opened(store, cluster), nil
 }
 
+// how returns how the driver opens the store.
+func (o StoreOptions) how() driver.How {
+	return driver.How{Now: o.Now, Trace: o.Trace, Synced: o.Synced}
+}
+
+// guard returns the store that the service uses: its operations are measured, and survive panics.
+func (o StoreOptions) guard(store persist.Store) persist.Store {
+	return persist.Guard(timed.Store(store, o.Took))
+}
+
 // opened returns a store that could be reached.
 func (o StoreOptions) opened(store persist.Store, cluster persist.Cluster) *Store {
-	s := &Store{Store: persist.Guard(store), Cluster: cluster.ID, log: o.Log}
+	s := &Store{Store: o.guard(store), Cluster: cluster.ID, log: o.Log}
+	s.pooled, _ = store.(persist.Pooled)
 	s.created.Store(cluster.Timestamp)
 	return s
 }
@@ -121,7 +137,8 @@ func (o StoreOptions) opened(store persist.Store, cluster persist.Cluster) *Stor
 // still to be confirmed to be that of cluster.
 func openOrBeginAlone(ctx context.Context, cfg config.Store, opts StoreOptions, bizTypes []string, cluster string) (*Store, error) {
 	gate := new(Gate)
-	how := driver.How{Now: opts.Now, Trace: opts.Trace, Admit: gate.Admit}
+	how := opts.how()
+	how.Admit = gate.Admit
 	store, err := newStore(ctx, cfg, how)
 	if err == nil {
 		var known persist.Cluster
@@ -137,7 +154,9 @@ func openOrBeginAlone(ctx context.Context, cfg config.Store, opts StoreOptions, 
 	if errors.Is(err, persist.ErrUnavailable) && store != nil {
 		opts.Log.Warn("the store cannot be reached: biz types with a reservation of their own begin without it",
 			"bizTypes", bizTypes, "error", err)
-		return Unconfirmed(store, gate, cluster, opts.Log), nil
+		s := Unconfirmed(timed.Store(store, opts.Took), gate, cluster, opts.Log)
+		s.pooled, _ = store.(persist.Pooled)
+		return s, nil
 	}
 	if store != nil {
 		if err := discard(store); err != nil {
@@ -192,6 +211,14 @@ func (o StoreOptions) Await(ctx context.Context, attempt func(context.Context) e
 func Unconfirmed(store persist.Store, gate *Gate, cluster string, log *slog.Logger) *Store {
 	gate.shut.Store(true)
 	return &Store{Store: persist.Guard(store), Cluster: cluster, gate: gate, beganWithout: true, log: log}
+}
+
+// Pool returns the state of the store's pool of connections. ok is false if it has none.
+func (s *Store) Pool() (pool persist.Pool, ok bool) {
+	if s.pooled == nil {
+		return pool, false
+	}
+	return s.pooled.Pool(), true
 }
 
 // BeganWithout reports whether the store could not be reached at the start.

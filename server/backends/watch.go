@@ -58,6 +58,9 @@ type Redis struct {
 	met    bool       // it was well once
 }
 
+// Most returns how many connections there may be to a server of Redis.
+func (*Redis) Most() int { return mostConnections() }
+
 // OpenRedis makes the client and checks the server behind it. A Redis that can never be used as it
 // is is an error. One that cannot be reached delays OpenRedis by redis.timeout at most, and is no
 // error: strategies cope with that. The caller runs [Redis.Watch] and closes the client.

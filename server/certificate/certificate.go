@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -30,10 +31,11 @@ type Certificate struct {
 	now     func() time.Time
 	log     *slog.Logger
 	current atomic.Pointer[tls.Certificate]
-	// The texts of the files when they were last read, and the last problem that was logged. Only
-	// the goroutine that reads the files uses them.
+	looking sync.Mutex // guards what follows
+	// The texts of the files when they were last read, and the last problem that was logged.
 	cert, key string
 	logged    string
+	failures  atomic.Int64
 }
 
 // Open reads the files. Its error names the key whose file is wrong, and shows nothing of a file.
@@ -109,16 +111,25 @@ func First(text []byte) *x509.Certificate {
 	return nil
 }
 
-// look reads the files again. A problem is logged once.
-func (c *Certificate) look() {
+// Look reads the files again. A problem is logged once.
+func (c *Certificate) Look() {
+	c.looking.Lock()
+	defer c.looking.Unlock()
 	err := c.load()
 	switch {
 	case err == nil:
 		c.logged = ""
 	case err.Error() != c.logged:
+		c.failures.Add(1)
 		c.logged = err.Error()
 		c.log.Error("the certificate of the service cannot be read again; the previous one stays", "error", err)
 	}
+}
+
+// State returns until when the certificate is valid, and how often it could not be read again. The same
+// problem at several looks counts once.
+func (c *Certificate) State() (until time.Time, failures int64) {
+	return c.current.Load().Leaf.NotAfter, c.failures.Load()
 }
 
 // Watch reads the files at every interval until ctx ends.
@@ -130,7 +141,7 @@ func (c *Certificate) Watch(ctx context.Context, interval time.Duration) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			c.look()
+			c.Look()
 		}
 	}
 }

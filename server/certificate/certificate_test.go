@@ -62,7 +62,7 @@ func TestCertificateIsReadAgain(t *testing.T) {
 	now := func(step, want string, errors int) {
 		t.Helper()
 		for range 3 {
-			c.look()
+			c.Look()
 		}
 		ask()
 		must.Equal(t, subjectAt(t, addr), want, "%s: new connections see", step)

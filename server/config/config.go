@@ -128,6 +128,9 @@ type Server struct {
 	// ConsoleSession is how long people stay signed in to the console. Only nodes that ask for
 	// tokens have a sign-in.
 	ConsoleSession time.Duration `config:"consoleSession" range:"5m to 24h"`
+	// Pprof is true if profiles of the process are served at `/debug/pprof/`, for the scope `admin`. See
+	// [profiles](OPERATIONS.md#profiles).
+	Pprof bool `config:"pprof"`
 	// ReadHeaderTimeout is the bound of reading a request's headers, and of how long a connection
 	// stays open without an answered request, until a request on it shows a token, or none is
 	// needed.

@@ -134,6 +134,7 @@ var another = map[string]struct{ yaml, text string }{
 	"server.trustedProxies":         {`["::1", 10.0.0.0/8]`, "::1,10.0.0.0/8"},
 	"server.forwardedHeader":        {"Forwarded", "Forwarded"},
 	"server.hosts":                  {"[a, b.example]", "a, b.example"},
+	"server.pprof":                  {"true", "true"},
 	"server.console":                {"false", "false"},
 	"server.consoleSession":         {"7m", "7m"},
 	"server.readHeaderTimeout":      {"7s", "7s"},

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/must"
@@ -162,15 +163,15 @@ type routes struct {
 	seen []string
 }
 
-func (r *routes) Route(pattern string) func(string, int) {
-	return func(method string, status int) {
+func (r *routes) Route(pattern string) func(string, int, time.Duration) {
+	return func(method string, status int, _ time.Duration) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.seen = append(r.seen, method+" "+pattern)
 	}
 }
 
-func (r *routes) Exposition(bool, bool) ([]byte, string, error) { return nil, "", nil }
+func (r *routes) Exposition(string, bool) ([]byte, string, error) { return nil, "", nil }
 
 // A request passes the middleware of the API once, under the route of the API.
 func TestRequestsAreCountedOnce(t *testing.T) {

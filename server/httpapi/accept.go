@@ -18,11 +18,22 @@ func Prefers(accept []string, textType string) bool {
 // AcceptsGzip reports whether the Accept-Encoding header names gzip, or all encodings.
 func AcceptsGzip(accept []string) bool { return accepted(accept, "gzip", "*") > 0 }
 
-// wantsOpenMetrics reports whether the Accept header prefers OpenMetrics to text. Without a
-// preference it returns false.
-func wantsOpenMetrics(accept []string) bool {
-	open := accepted(accept, "application/openmetrics-text")
-	return open > 0 && open >= accepted(accept, "text/plain")
+// The media types of metrics besides text/plain. Only the last one has native histograms.
+const (
+	OpenMetrics = "application/openmetrics-text"
+	Protobuf    = "application/vnd.google.protobuf"
+)
+
+// metricsForm returns the media type of metrics that the Accept header prefers. Without a preference it
+// is text/plain.
+func metricsForm(accept []string) string {
+	form, best := "text/plain", accepted(accept, "text/plain")
+	for _, other := range []string{OpenMetrics, Protobuf} {
+		if q := accepted(accept, other); q > 0 && (q > best || q == best && form == "text/plain") {
+			form, best = other, q
+		}
+	}
+	return form
 }
 
 // accepted returns the quality that a header gives to something that has one of several names, the

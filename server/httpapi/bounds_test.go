@@ -240,7 +240,14 @@ func TestPreferences(t *testing.T) {
 		"application/openmetrics-text;q=0.4,text/plain;q=0.5": false,
 		"application/openmetrics-text;version=1.0.0;q=0.5,application/openmetrics-text;version=0.0.1;q=0.4,text/plain;version=1.0.0;q=0.45,*/*;q=0.1": true,
 	} {
-		must.Equal(t, wantsOpenMetrics([]string{accept}), want, "%q wants OpenMetrics", accept)
+		must.Equal(t, metricsForm([]string{accept}) == OpenMetrics, want, "%q wants OpenMetrics", accept)
+	}
+	for accept, want := range map[string]string{
+		"application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited;q=0.6,application/openmetrics-text;version=1.0.0;q=0.5,text/plain;q=0.4,*/*;q=0.1": Protobuf,
+		"application/openmetrics-text;version=1.0.0;q=0.6,application/vnd.google.protobuf;encoding=delimited;q=0.5,text/plain;q=0.4":                                                   OpenMetrics,
+		"application/vnd.google.protobuf;q=0": "text/plain",
+	} {
+		must.Equal(t, metricsForm([]string{accept}), want, "the form for %q", accept)
 	}
 }
 

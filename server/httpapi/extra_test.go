@@ -122,14 +122,14 @@ func TestExtra(t *testing.T) {
 // statuses is [httpapi.Metrics]. It keeps what was counted of the extra route.
 type statuses []int
 
-func (s *statuses) Route(pattern string) func(string, int) {
+func (s *statuses) Route(pattern string) func(string, int, time.Duration) {
 	if pattern != "/extra/{name}" {
-		return func(string, int) {}
+		return func(string, int, time.Duration) {}
 	}
-	return func(_ string, status int) { *s = append(*s, status) }
+	return func(_ string, status int, _ time.Duration) { *s = append(*s, status) }
 }
 
-func (*statuses) Exposition(bool, bool) ([]byte, string, error) { return nil, "", nil }
+func (*statuses) Exposition(string, bool) ([]byte, string, error) { return nil, "", nil }
 
 // TestExtraIsCounted checks that what a drop-in refuses is counted by its code, not by the status
 // that the drop-in's protocol demands.

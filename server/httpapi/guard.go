@@ -131,6 +131,8 @@ func (a *admission) need(c *gin.Context) needs {
 	switch route := c.FullPath(); {
 	case route == "/seq/:bizType" || route == reserveRoute:
 		return needs{scope: access.ScopeIssue, counter: seqd.CounterOf(c.Param("bizType"), keyIn(c.Request.URL.RawQuery))}
+	case route == profileRoute:
+		return needs{scope: access.ScopeAdmin}
 	case route == "/seq/:bizType/parse/:id":
 		return needs{scope: access.ScopeIssue, counter: c.Param("bizType"), or: access.ScopeRead}
 	case route == reservationRoute || route == confirmRoute:

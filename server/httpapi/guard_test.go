@@ -69,7 +69,7 @@ func newGuarded(tb testing.TB, change ...func(*options)) *httpapi.API {
 	tb.Helper()
 	api := newStarting(tb, append([]func(*options){func(o *options) {
 		tokens := newTokens(tb, newDocuments(), o.Log)
-		o.Guard, o.Tokens, o.Metrics = tokens, tokens, &tallied{}
+		o.Guard, o.Tokens, o.Metrics, o.Profiles = tokens, tokens, &tallied{}, true
 	}}, change...)...)
 	issuer := newIssuer(tb, define("order", newCounter(100)), define("user", newCounter(1)))
 	issuer.Init(tb.Context())
@@ -168,6 +168,7 @@ func TestScopes(t *testing.T) {
 		{"GET", "/metrics", "reader ops all"},
 		{"GET", "/settings", "reader ops all"},
 		{"GET", "/audit", "ops all"},
+		{"GET", "/debug/pprof/heap", "ops all"},
 		{"GET", "/tokens", "reader ops all"},
 		{"GET", "/tokens/shop", "reader ops all"},
 		{"POST", "/tokens", "ops all"},

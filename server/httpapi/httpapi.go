@@ -31,6 +31,8 @@ type Options struct {
 	Proxies forwarded.Proxies
 	// TLS is true if connections to this node are encrypted.
 	TLS bool
+	// Profiles is true if /debug/pprof/ is served.
+	Profiles bool
 	// Hosts are names and IP addresses, without a port, that are accepted in the Host header if a
 	// caller needs no token, besides localhost and loopback addresses.
 	Hosts []string
@@ -109,6 +111,9 @@ func (a *API) routes(opts Options) {
 	e.GET(auditPath, a.lent(listAudit(opts.Audit)))
 	if opts.Settings != nil {
 		e.GET("/settings", a.lent(settingsRoute(opts.Settings)))
+	}
+	if opts.Profiles {
+		e.GET(profileRoute, errs.handler(profile))
 	}
 	probes := probes{a.gate, errs, a.middleware.limits.admission, make(chan struct{}, mostLooks), new(surveys)}
 	a.getAndHead("/healthz", errs.handler(healthz)) // load balancers use HEAD

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"net/http"
+	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -14,11 +15,10 @@ type Metrics interface {
 	// Route returns the function that counts the requests of a route. It is called for each
 	// request, so it must be fast. pattern is a path as in the description, such as /seq/{bizType},
 	// or [NoRoute].
-	Route(pattern string) (count func(method string, status int))
-	// Exposition returns all metrics in the text format of Prometheus or as OpenMetrics, with or
-	// without gzip, and its content type. The caller must not modify the body. Exposition waits for
-	// no back end.
-	Exposition(openMetrics, compressed bool) (body []byte, contentType string, err error)
+	Route(pattern string) (count func(method string, status int, took time.Duration))
+	// Exposition returns all metrics as text/plain, [OpenMetrics] or [Protobuf], with or without gzip,
+	// and the content type. The caller must not modify the body. Exposition waits for no back end.
+	Exposition(form string, compressed bool) (body []byte, contentType string, err error)
 }
 
 // NoRoute is the route of requests whose path, or method, the API does not know.
@@ -33,7 +33,7 @@ var (
 )
 
 // routeCounters count the requests of each route, by gin's name of the route.
-type routeCounters map[string]func(method string, status int)
+type routeCounters map[string]func(method string, status int, took time.Duration)
 
 // newRouteCounters returns the counters of the routes.
 func newRouteCounters(m Metrics, routes gin.RoutesInfo) routeCounters {
@@ -47,7 +47,15 @@ func newRouteCounters(m Metrics, routes gin.RoutesInfo) routeCounters {
 }
 
 // count counts a request that was answered. Defer it before the function that recovers from panics.
-func (r routeCounters) count(c *gin.Context) { r[c.FullPath()](c.Request.Method, meantStatus(c)) }
+// began is uptime when the request began.
+func (r routeCounters) count(c *gin.Context, began time.Duration) {
+	r[c.FullPath()](c.Request.Method, meantStatus(c), uptime()-began)
+}
+
+// uptime is how long the process has run. It reads one clock, and time.Now two.
+func uptime() time.Duration { return time.Since(started) }
+
+var started = time.Now()
 
 // meantStatus returns the status of the answer. If a drop-in refused the request, it is the status
 // of the error code: the protocols of drop-ins answer mistakes of callers with 500, or failures
@@ -66,7 +74,7 @@ type metricsRoute struct{ metrics Metrics }
 // back ends.
 func (m metricsRoute) show(c *gin.Context) error {
 	compressed := AcceptsGzip(c.Request.Header["Accept-Encoding"])
-	body, contentType, err := m.metrics.Exposition(wantsOpenMetrics(c.Request.Header["Accept"]), compressed)
+	body, contentType, err := m.metrics.Exposition(metricsForm(c.Request.Header["Accept"]), compressed)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/must"
@@ -30,8 +31,11 @@ type tallied struct {
 	entered, release chan struct{}
 }
 
-func (m *tallied) Route(pattern string) func(string, int) {
-	return func(method string, status int) {
+func (m *tallied) Route(pattern string) func(string, int, time.Duration) {
+	return func(method string, status int, took time.Duration) {
+		if took < 0 {
+			panic("no time")
+		}
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		if m.counts == nil {
@@ -41,12 +45,12 @@ func (m *tallied) Route(pattern string) func(string, int) {
 	}
 }
 
-func (m *tallied) Exposition(openMetrics, compressed bool) ([]byte, string, error) {
+func (m *tallied) Exposition(form string, compressed bool) ([]byte, string, error) {
 	if m.entered != nil {
 		m.entered <- struct{}{}
 		<-m.release
 	}
-	body := fmt.Appendf(nil, "openMetrics=%v\n", openMetrics)
+	body := fmt.Appendf(nil, "openMetrics=%v\n", form == httpapi.OpenMetrics)
 	if compressed {
 		var b bytes.Buffer
 		z := gzip.NewWriter(&b)
@@ -110,7 +114,7 @@ func TestPanicsAreCounted(t *testing.T) {
 
 type panicking struct{ *tallied }
 
-func (*panicking) Exposition(bool, bool) ([]byte, string, error) { panic("metrics") }
+func (*panicking) Exposition(string, bool) ([]byte, string, error) { panic("metrics") }
 
 // TestMetricsForms checks which form a scrape gets.
 func TestMetricsForms(t *testing.T) {
@@ -219,9 +223,9 @@ type routes struct {
 	patterns []string
 }
 
-func (r *routes) Route(pattern string) func(string, int) {
+func (r *routes) Route(pattern string) func(string, int, time.Duration) {
 	r.patterns = append(r.patterns, pattern)
-	return func(string, int) {}
+	return func(string, int, time.Duration) {}
 }
 
 var _ http.Handler = (*httpapi.API)(nil)

@@ -61,7 +61,7 @@ func (m *middleware) around(c *gin.Context) {
 		header["Connection"] = closing
 	}
 	if m.counters != nil {
-		defer m.counters.count(c)
+		defer m.counters.count(c, uptime())
 	}
 	// probes and scrapes are frequent and say nothing about issuing, so they are not traced
 	if m.tracing.tracer != nil && limit == m.inFlight.requests {

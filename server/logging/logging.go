@@ -17,12 +17,17 @@ type Options struct{ Level, Format string }
 
 // New returns the logger that the configuration asks for. If w blocks, the callers of the logger
 // block; see [Open].
-func New(o Options, w io.Writer) *slog.Logger {
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(o.Level)); err != nil {
-		// a configuration that was validated has no such level
-		level = slog.LevelInfo
+func New(o Options, w io.Writer) *slog.Logger { return with(levelOf(o.Level), o, w) }
+
+// levelOf reads a level. A configuration that was validated has no other than those of slog.
+func levelOf(text string) (level slog.Level) {
+	if err := level.UnmarshalText([]byte(text)); err != nil {
+		return slog.LevelInfo
 	}
+	return level
+}
+
+func with(level slog.Leveler, o Options, w io.Writer) *slog.Logger {
 	opts := &slog.HandlerOptions{Level: level}
 	if o.Format == "text" {
 		return slog.New(slog.NewTextHandler(w, opts))
@@ -38,7 +43,8 @@ func Open(o Options, w io.Writer) (*slog.Logger, *Writer) {
 		New(o, &line).Warn("lines of the log were dropped: its output did not take them", "count", dropped)
 		return line.Bytes()
 	})
-	return New(o, lines), lines
+	lines.SetLevel(o.Level)
+	return with(&lines.level, o, lines), lines
 }
 
 // Trouble logs a warning when an operation that is repeated begins to fail, and a line when it

@@ -3,6 +3,7 @@ package logging
 import (
 	"bytes"
 	"io"
+	"log/slog"
 	"sync"
 	"time"
 )
@@ -20,7 +21,8 @@ type Writer struct {
 	out    io.Writer
 	notice func(dropped int64) []byte // the line that says how many were dropped; empty for none
 	done   chan struct{}              // closed when nothing is written any more
-	torn   bool                       // the output took a part of a line; only run uses it
+	level  slog.LevelVar
+	torn   bool // the output took a part of a line; only run uses it
 
 	mu      sync.Mutex // guards what follows
 	more    sync.Cond  // there is something to write, or the log is closed
@@ -39,6 +41,9 @@ func newWriter(out io.Writer, notice func(dropped int64) []byte) *Writer {
 	go l.run()
 	return l
 }
+
+// SetLevel sets the lowest level that is logged.
+func (l *Writer) SetLevel(text string) { l.level.Set(levelOf(text)) }
 
 // Write takes one line. It never blocks and never fails.
 func (l *Writer) Write(line []byte) (int, error) {

@@ -2,16 +2,17 @@ package metrics
 
 import (
 	"testing"
+	"time"
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // hot counts everything that is counted for one request.
-func hot(m *Metrics, route func(string, int), bizType string) {
+func hot(m *Metrics, route func(string, int, time.Duration), bizType string) {
 	m.Issued(bizType, 1)
 	m.Took("segment", 1200)
-	route("GET", 200)
+	route("GET", 200, time.Millisecond)
 }
 
 // TestAllocations checks that counting does not allocate, even for biz types without a label of

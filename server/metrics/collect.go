@@ -22,6 +22,14 @@ type Source struct {
 	RESPConnections func() int64
 	// Backends reports whether each back end answered last time.
 	Backends func(tell func(name string, up bool))
+	// Pools reports the state of the pool of connections to each back end that has one.
+	Pools func(tell func(backend string, p ConnPool))
+	// StoreFile returns the size of the files of the store, and the free space and the size of their
+	// disk, in bytes. ok is false if the store is no file, or if that is not known.
+	StoreFile func() (file, free, disk int64, ok bool)
+	// Certificate returns until when the certificate of the service is valid, and how often it could
+	// not be read again.
+	Certificate func() (until time.Time, failures int64)
 	// FailedOver returns why an operator has to look at the store, nil if nobody has to. ok is
 	// false if the store cannot fail over.
 	FailedOver func() (why *seqd.Error, ok bool)
@@ -46,8 +54,18 @@ type Source struct {
 	Jobs func() Jobs
 	// Deliveries are what this node measures of subscriptions.
 	Deliveries func() Deliveries
+	// ReloadFailures counts configurations that could not be read again.
+	ReloadFailures func() int64
 	// LinesDropped and LinesSkipped count log lines, SpansDropped counts spans that were left out.
 	LinesDropped, LinesSkipped, SpansDropped func() int64
+}
+
+// ConnPool is the state of a pool of connections.
+type ConnPool struct {
+	InUse, Most int
+	// Waits and Waited are totals.
+	Waits  int64
+	Waited time.Duration
 }
 
 // HTTP is the state of the HTTP server.
@@ -98,11 +116,12 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	s := m.opts.Source()
 	m.collectRoutes(to)
 	m.collectCommands(to)
-	for _, h := range *m.latencies.Load() {
-		to <- h
+	for _, t := range []*timings{m.latencies, m.requests, m.stores, m.syncs, m.redis, m.waits} {
+		t.collect(to)
 	}
 	m.collectCounts(to)
 	m.collectProcess(to, s)
+	collectBackends(to, s)
 	collectWorks(to, s)
 	m.collectState(to, s)
 }
@@ -114,9 +133,8 @@ func (f *family) send(to chan<- prometheus.Metric, v float64, labels ...string) 
 	}
 }
 
-// collectCounts sends what observers reported. Counters of events start at 0, so that the first
-// event is seen as an increase. Counters of refusals are only sent if they are not 0, because each
-// biz type has few kinds of refusals.
+// collectCounts sends what observers reported. Counters of events and refusals are only sent if they
+// are not 0: each biz type has few kinds of them, and the others would be two thirds of all series.
 func (m *Metrics) collectCounts(to chan<- prometheus.Metric) {
 	for _, c := range append(m.bizTypes.all(), &m.other) {
 		issuedTotal.send(to, float64(c.issued.Load()), c.bizType)
@@ -126,11 +144,11 @@ func (m *Metrics) collectCounts(to chan<- prometheus.Metric) {
 			}
 		}
 		for i, e := range events {
-			if e.times != nil {
-				e.times.send(to, float64(c.times[i].Load()), c.bizType)
+			if n := c.times[i].Load(); e.times != nil && n > 0 {
+				e.times.send(to, float64(n), c.bizType)
 			}
-			if e.numbers != nil {
-				e.numbers.send(to, float64(c.numbers[i].Load()), c.bizType)
+			if n := c.numbers[i].Load(); e.numbers != nil && n > 0 {
+				e.numbers.send(to, float64(n), c.bizType)
 			}
 		}
 	}
@@ -142,7 +160,7 @@ func (m *Metrics) collectCounts(to chan<- prometheus.Metric) {
 func (m *Metrics) collectProcess(to chan<- prometheus.Metric, s Source) {
 	buildInfo.send(to, 1, m.opts.Version, m.opts.Revision, runtime.Version())
 	startTime.send(to, float64(m.started.UnixMilli())/1000)
-	for f, count := range map[*family]func() int64{linesDropped: s.LinesDropped, linesSkipped: s.LinesSkipped, spansDropped: s.SpansDropped} {
+	for f, count := range map[*family]func() int64{linesDropped: s.LinesDropped, linesSkipped: s.LinesSkipped, spansDropped: s.SpansDropped, reloadFailures: s.ReloadFailures} {
 		if count != nil {
 			f.send(to, float64(count()))
 		}
@@ -167,6 +185,22 @@ func (m *Metrics) collectProcess(to chan<- prometheus.Metric, s Source) {
 	if s.RESPConnections != nil {
 		respConnections.send(to, float64(s.RESPConnections()))
 	}
+	if s.Mixed != nil {
+		definitionsMixed.send(to, truth(s.Mixed() != nil))
+	}
+	if s.Leading != nil {
+		leader.send(to, truth(s.Leading()))
+	}
+	if s.Feed != nil {
+		number, failures, ignored := s.Feed()
+		feedNumber.send(to, float64(number))
+		feedFailures.send(to, float64(failures))
+		feedIgnored.send(to, float64(ignored))
+	}
+}
+
+// collectBackends sends the metrics of the store, of Redis, and of files.
+func collectBackends(to chan<- prometheus.Metric, s Source) {
 	if s.Backends != nil {
 		s.Backends(func(name string, up bool) { backendUp.send(to, truth(up), name) })
 	}
@@ -180,17 +214,25 @@ func (m *Metrics) collectProcess(to chan<- prometheus.Metric, s Source) {
 			storeCreated.send(to, float64(at.UnixMilli())/1000)
 		}
 	}
-	if s.Mixed != nil {
-		definitionsMixed.send(to, truth(s.Mixed() != nil))
+	if s.Pools != nil {
+		s.Pools(func(backend string, p ConnPool) {
+			poolInUse.send(to, float64(p.InUse), backend)
+			poolMost.send(to, float64(p.Most), backend)
+			poolWaits.send(to, float64(p.Waits), backend)
+			poolWaited.send(to, p.Waited.Seconds(), backend)
+		})
 	}
-	if s.Leading != nil {
-		leader.send(to, truth(s.Leading()))
+	if s.StoreFile != nil {
+		if file, free, disk, ok := s.StoreFile(); ok {
+			storeFile.send(to, float64(file))
+			diskFree.send(to, float64(free))
+			diskSize.send(to, float64(disk))
+		}
 	}
-	if s.Feed != nil {
-		number, failures, ignored := s.Feed()
-		feedNumber.send(to, float64(number))
-		feedFailures.send(to, float64(failures))
-		feedIgnored.send(to, float64(ignored))
+	if s.Certificate != nil {
+		until, failures := s.Certificate()
+		certificateEnd.send(to, float64(until.Unix()))
+		certificateFailures.send(to, float64(failures))
 	}
 }
 

@@ -33,13 +33,16 @@ type shown struct {
 }
 
 // form is a format of metrics.
-type form struct{ openMetrics, compressed bool }
+type form struct {
+	media      string
+	compressed bool
+}
 
-// Exposition returns all metrics in the text format of Prometheus or as OpenMetrics, with or
-// without gzip. They are collected at most once per second, by one caller for all; the others get
+// Exposition returns all metrics in the text format of Prometheus, or in the form with that media type:
+// OpenMetrics or protocol buffers, which alone have native histograms. With or without gzip. They are collected at most once per second, by one caller for all; the others get
 // the same bytes, which must not be modified.
-func (m *Metrics) Exposition(openMetrics, compressed bool) (body []byte, contentType string, err error) {
-	s, f := &m.shown, form{openMetrics, compressed}
+func (m *Metrics) Exposition(media string, compressed bool) (body []byte, contentType string, err error) {
+	s, f := &m.shown, form{media, compressed}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if now := time.Now(); s.at.IsZero() || !now.Before(s.until) {
@@ -67,8 +70,11 @@ func (m *Metrics) collectAll(now time.Time) {
 }
 
 func (f form) format() expfmt.Format {
-	if f.openMetrics {
+	switch f.media {
+	case "application/openmetrics-text":
 		return expfmt.NewFormat(expfmt.TypeOpenMetrics)
+	case "application/vnd.google.protobuf":
+		return expfmt.NewFormat(expfmt.TypeProtoDelim)
 	}
 	return expfmt.NewFormat(expfmt.TypeTextPlain)
 }

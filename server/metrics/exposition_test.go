@@ -3,6 +3,7 @@ package metrics
 import (
 	"bytes"
 	"compress/gzip"
+	dto "github.com/prometheus/client_model/go"
 	"io"
 	"strings"
 	"sync"
@@ -16,12 +17,33 @@ import (
 	"github.com/seqd/seqd/internal/testing/must"
 )
 
+const openMetrics, protobuf = "application/openmetrics-text", "application/vnd.google.protobuf"
+
+// checkNative checks that protocol buffers have native histograms, and buckets as well.
+func checkNative(t *testing.T, contentType string, body []byte) {
+	t.Helper()
+	decoder := expfmt.NewDecoder(bytes.NewReader(body), expfmt.Format(contentType))
+	for {
+		var family dto.MetricFamily
+		if err := decoder.Decode(&family); err != nil {
+			t.Fatalf("no seqd_store_operation_seconds: %v", err)
+		}
+		if family.GetName() == "seqd_store_operation_seconds" {
+			h := family.Metric[0].GetHistogram()
+			if h.Schema == nil || len(h.GetPositiveSpan()) == 0 || len(h.GetBucket()) != len(coarse) {
+				t.Errorf("the histogram is %v", h)
+			}
+			return
+		}
+	}
+}
+
 // TestForms checks that every form is readable and has the same values.
 func TestForms(t *testing.T) {
 	m := driven(t)
 	m.shown.pause = time.Hour
-	for _, f := range []form{{false, false}, {false, true}, {true, false}, {true, true}} {
-		body, contentType, err := m.Exposition(f.openMetrics, f.compressed)
+	for _, f := range []form{{"", false}, {"", true}, {openMetrics, false}, {openMetrics, true}, {protobuf, true}} {
+		body, contentType, err := m.Exposition(f.media, f.compressed)
 		must.Do(t, err)
 		if f.compressed {
 			z := must.Get(gzip.NewReader(bytes.NewReader(body)))(t)
@@ -29,7 +51,11 @@ func TestForms(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if f.openMetrics {
+		if f.media == protobuf {
+			checkNative(t, contentType, body)
+			continue
+		}
+		if f.media == openMetrics {
 			if !strings.HasPrefix(contentType, "application/openmetrics-text; version=1.0.0") || !bytes.HasSuffix(body, []byte("# EOF\n")) {
 				t.Errorf("OpenMetrics comes as %s and ends with %q", contentType, body[max(0, len(body)-20):])
 			}
@@ -70,12 +96,12 @@ func TestCollectedOnce(t *testing.T) {
 	bodies := make([][]byte, 20)
 	var asking sync.WaitGroup
 	for i := range bodies {
-		asking.Go(func() { bodies[i], _, _ = m.Exposition(false, false) })
+		asking.Go(func() { bodies[i], _, _ = m.Exposition("", false) })
 	}
 	close(s.release)
 	asking.Wait()
 	m.Issued("order", 1)
-	again, _, _ := m.Exposition(false, false)
+	again, _, _ := m.Exposition("", false)
 	must.Equal(t, s.collected, 1, "the times that it was collected")
 	for _, body := range bodies {
 		if &body[0] != &again[0] {
@@ -83,7 +109,7 @@ func TestCollectedOnce(t *testing.T) {
 		}
 	}
 	m.shown.until = time.Time{}
-	if _, _, err := m.Exposition(false, false); err != nil || s.collected != 2 {
+	if _, _, err := m.Exposition("", false); err != nil || s.collected != 2 {
 		t.Errorf("after the pause: collected %d times, %v", s.collected, err)
 	}
 }

@@ -63,8 +63,13 @@ func gauge(worst worst, name, help string, labels ...string) *family {
 	return newFamily("gauge", prometheus.GaugeValue, worst, name, help, labels)
 }
 
+func histogram(name, help string, labels ...string) *family {
+	return newFamily("histogram", prometheus.UntypedValue, sum, name, help, labels)
+}
+
 // HTTP.
 var (
+	requestSeconds     = histogram("seqd_http_request_seconds", "Duration of requests by route, from their headers to the end of the answer.", "route")
 	requestsTotal      = counter("seqd_http_requests_total", "Answered requests, by route, method and HTTP status; of what a drop-in refused, the status of the error code.", "route", "method", "code")
 	requestsInFlight   = gauge(most, "seqd_http_requests_in_flight", "Requests that are being answered, without probes and scrapes.")
 	requestsShed       = counter("seqd_http_requests_shed_total", "Requests that were refused because of server.maxInFlight or server.maxInFlightBytes.")
@@ -86,8 +91,24 @@ var (
 var (
 	issuedTotal   = counter("seqd_ids_issued_total", "Numbers that were handed to callers.", "biz_type")
 	rejectedTotal = counter("seqd_ids_rejected_total", "Requests for numbers that were refused, by error code.", "biz_type", "reason")
-	issueSeconds  = newFamily("histogram", prometheus.UntypedValue, sum, "seqd_issue_seconds",
-		"Duration of calls that reached a biz type, issued or refused, without HTTP.", []string{"strategy"})
+	issueSeconds  = histogram("seqd_issue_seconds", "Duration of calls that reached a biz type, issued or refused, without HTTP.", "strategy")
+	waitSeconds   = histogram("seqd_take_wait_seconds", "How long the first caller of each take had waited when it was sent to the sequencer, redis or store: for the take before, or until takes may be sent again.", "sequencer")
+)
+
+// Back ends.
+var (
+	storeSeconds        = histogram("seqd_store_operation_seconds", "Duration of the operations of the store, also of those that failed.", "operation")
+	syncSeconds         = histogram("seqd_store_sync_seconds", "How long writing a transaction of bolt to its file and syncing it took.")
+	redisSeconds        = histogram("seqd_redis_command_seconds", "Duration of commands and pipelines of Redis, also of those that failed.", "command")
+	poolInUse           = gauge(most, "seqd_pool_connections_in_use", "Connections to a back end (store or redis) that are in use.", "backend")
+	poolMost            = gauge(least, "seqd_pool_connections_max", "Connections to it that there may be.", "backend")
+	poolWaits           = counter("seqd_pool_waits_total", "Operations that waited for a connection.", "backend")
+	poolWaited          = counter("seqd_pool_wait_seconds_total", "How long they waited in all.", "backend")
+	storeFile           = gauge(most, "seqd_store_file_bytes", "Size of the files of a store that is a file, without those of answers.")
+	diskFree            = gauge(least, "seqd_store_disk_free_bytes", "Free space of their disk.")
+	diskSize            = gauge(least, "seqd_store_disk_bytes", "Size of their disk.")
+	certificateEnd      = gauge(least, "seqd_certificate_expiry_time_seconds", "Until when the certificate of the service is valid, in seconds since 1970; missing without one.")
+	certificateFailures = counter("seqd_certificate_failures_total", "Times the certificate of the service could not be read again; the previous one stays in use.")
 )
 
 // eventFamilies are the counters of one kind of event: how often it happened, and how many numbers
@@ -216,11 +237,12 @@ var (
 
 // The process.
 var (
-	linesDropped = counter("seqd_log_lines_dropped_total", "Log lines that were dropped because they could not be written in time.")
-	linesSkipped = counter("seqd_access_log_lines_skipped_total", "Requests without a line in the access log because of server.accessLogPerSecond.")
-	spansDropped = counter("seqd_trace_spans_dropped_total", "Spans that were dropped because they could not be sent in time.")
-	buildInfo    = gauge(most, "seqd_build_info", "Always 1; the labels say what runs.", "version", "revision", "goversion")
-	startTime    = gauge(most, "seqd_start_time_seconds", "When this process started to serve, in seconds since 1970.")
+	linesDropped   = counter("seqd_log_lines_dropped_total", "Log lines that were dropped because they could not be written in time.")
+	linesSkipped   = counter("seqd_access_log_lines_skipped_total", "Requests without a line in the access log because of server.accessLogPerSecond.")
+	spansDropped   = counter("seqd_trace_spans_dropped_total", "Spans that were dropped because they could not be sent in time.")
+	reloadFailures = counter("seqd_reload_failures_total", "Times the configuration could not be read again after SIGHUP; it stays as it was.")
+	buildInfo      = gauge(most, "seqd_build_info", "Always 1; the labels say what runs.", "version", "revision", "goversion")
+	startTime      = gauge(most, "seqd_start_time_seconds", "When this process started to serve, in seconds since 1970.")
 )
 
 // measured are the families of what strategies and plugins measure for a biz type.

@@ -3,6 +3,7 @@ package metrics
 import (
 	"strconv"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -26,20 +27,22 @@ var statusIndex = func() (index [600]uint8) {
 // route counts the requests of one route.
 type route struct {
 	pattern string
+	took    *timings
 	counts  [len(methods)][len(statuses)]atomic.Int64
 }
 
 // Route returns the function that counts the requests of a route, such as /seq/{bizType}. Call it
 // once per route of the program.
-func (m *Metrics) Route(pattern string) (count func(method string, status int)) {
-	r := &route{pattern: pattern}
+func (m *Metrics) Route(pattern string) (count func(method string, status int, took time.Duration)) {
+	r := &route{pattern: pattern, took: m.requests}
 	m.mu.Lock()
 	m.routes = append(m.routes, r)
 	m.mu.Unlock()
 	return r.count
 }
 
-func (r *route) count(method string, status int) {
+func (r *route) count(method string, status int, took time.Duration) {
+	r.took.observe(r.pattern, took)
 	s := 0
 	if status >= 0 && status < len(statusIndex) {
 		s = int(statusIndex[status])

@@ -14,7 +14,6 @@ package metrics
 import (
 	"cmp"
 	"log/slog"
-	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -51,15 +50,15 @@ type Metrics struct {
 
 	bizTypes labelled
 	other    counts
-	// by strategy; replaced by a new map when a strategy is added
-	latencies atomic.Pointer[map[string]prometheus.Histogram]
+	// by strategy, operation of the store, kind of file, command of Redis, sequencer, and route
+	latencies, stores, syncs, redis, waits, requests *timings
 
 	machineIDsLost, clockRollbacks atomic.Int64
 	// the biz type whose strategy last reported that the store is away; nil if the last report was
 	// another
 	storeAway atomic.Pointer[string]
 
-	mu       sync.Mutex // guards additions to latencies, routes and commands
+	mu       sync.Mutex // guards additions to routes and commands
 	routes   []*route
 	commands []*command
 	taking   sync.Mutex // held by Take
@@ -71,6 +70,7 @@ type Metrics struct {
 var _ interface {
 	seqd.Observer
 	seqd.LatencyObserver
+	seqd.WaitObserver
 	prometheus.Collector
 } = (*Metrics)(nil)
 
@@ -85,7 +85,9 @@ func New(opts Options) *Metrics {
 	m := &Metrics{opts: opts, started: opts.Now(), registry: prometheus.NewRegistry(), shown: shown{pause: pause}, sums: make(map[series]float64)}
 	m.bizTypes.begin(opts.MaxBizTypes)
 	m.other.bizType = Other
-	m.latencies.Store(&map[string]prometheus.Histogram{})
+	m.latencies, m.requests = timingsOf(issueSeconds, buckets), timingsOf(requestSeconds, coarse)
+	m.stores, m.syncs = timingsOf(storeSeconds, coarse, native), timingsOf(syncSeconds, coarse, native)
+	m.redis, m.waits = timingsOf(redisSeconds, coarse, native), timingsOf(waitSeconds, coarse, native)
 	m.registry.MustRegister(m, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -132,37 +134,10 @@ func (m *Metrics) of(bizType string) *counts {
 	return cmp.Or(m.bizTypes.add(bizType), &m.other)
 }
 
-// buckets are the upper bounds of the duration of calls, in seconds: from numbers in memory to
-// requests that wait for a store.
-var buckets = []float64{
-	1e-6, 2.5e-6, 5e-6, 1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,
-}
-
-// noStrategy is the label of calls for biz types without a strategy, such as disabled ones.
-const noStrategy = "none"
+// none is the label of calls for biz types without a strategy, such as disabled ones.
+const none = "none"
 
 // Took implements [seqd.LatencyObserver].
 func (m *Metrics) Took(strategy string, ns int64) {
-	h := (*m.latencies.Load())[strategy]
-	if h == nil {
-		h = m.latency(strategy)
-	}
-	h.Observe(float64(ns) / 1e9)
-}
-
-// latency returns the histogram of a strategy. It creates it if necessary.
-func (m *Metrics) latency(strategy string) prometheus.Histogram {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	known := *m.latencies.Load()
-	if h := known[strategy]; h != nil {
-		return h
-	}
-	h := prometheus.NewHistogram(prometheus.HistogramOpts{
-		Name: issueSeconds.Name, Help: issueSeconds.Help, Buckets: buckets, ConstLabels: prometheus.Labels{"strategy": cmp.Or(strategy, noStrategy)},
-	})
-	more := maps.Clone(known)
-	more[strategy] = h
-	m.latencies.Store(&more)
-	return h
+	m.latencies.of(strategy).Observe(float64(ns) / 1e9)
 }

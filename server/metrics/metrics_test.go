@@ -300,7 +300,7 @@ func TestCountingWhileScraping(t *testing.T) {
 					t.Errorf("%v numbers were issued after %v", issued, last)
 				}
 				last = issued
-				if _, _, err := m.Exposition(true, true); err != nil {
+				if _, _, err := m.Exposition("application/openmetrics-text", true); err != nil {
 					t.Error(err)
 				}
 				select {
@@ -319,7 +319,7 @@ func TestCountingWhileScraping(t *testing.T) {
 				m.Rejected(bizType, seqd.CodeExhausted)
 				m.Event(seqd.Event{BizType: bizType, Kind: seqd.EventAbandoned, Numbers: 3})
 				m.Took("s", 1000)
-				route("GET", 200)
+				route("GET", 200, time.Millisecond)
 			}
 		})
 	}
@@ -353,7 +353,7 @@ func TestRoutes(t *testing.T) {
 	route := m.Route("none")
 	for _, method := range []string{"GET", "BREW", "get", ""} {
 		for _, status := range []int{200, 418, 0, -1, 599, 600, 1000} {
-			route(method, status)
+			route(method, status, time.Millisecond)
 		}
 	}
 	want(t, gathered(t, m), map[string]float64{
@@ -383,23 +383,35 @@ func driven(t *testing.T) *Metrics {
 		Backends:        func(tell func(string, bool)) { tell("store", true); tell("redis", false) },
 		FailedOver:      func() (*seqd.Error, bool) { return seqd.Errorf(seqd.CodeStoreFailedOver, "look"), true },
 		StoreCreated:    func() (time.Time, bool) { return time.Unix(1, 0), true },
-		Mixed:           func() *seqd.Error { return seqd.Errorf(seqd.CodeConflict, "look") },
-		Leading:         func() bool { return true },
-		Workers:         func(tell func(string, Pool)) { tell("fleet", Pool{Seen: true}) },
-		Jobs:            func() Jobs { return Jobs{Running: 1} },
-		Deliveries:      func() Deliveries { return Deliveries{Pending: 1} },
+		Pools: func(tell func(string, ConnPool)) {
+			tell("store", ConnPool{InUse: 1, Most: 2, Waits: 3, Waited: time.Second})
+		},
+		StoreFile:   func() (int64, int64, int64, bool) { return 1, 2, 3, true },
+		Certificate: func() (time.Time, int64) { return time.Unix(1, 0), 1 },
+		Mixed:       func() *seqd.Error { return seqd.Errorf(seqd.CodeConflict, "look") },
+		Leading:     func() bool { return true },
+		Workers:     func(tell func(string, Pool)) { tell("fleet", Pool{Seen: true}) },
+		Jobs:        func() Jobs { return Jobs{Running: 1} },
+		Deliveries:  func() Deliveries { return Deliveries{Pending: 1} },
 		Handlers: func(tell func(string, seqd.Measurement)) {
 			tell("webhook", seqd.Measurement{Gauge: seqd.GaugeQueued, Value: 7})
 		},
-		Feed:         func() (int64, int64, int64) { return 1, 1, 1 },
-		AnswerBytes:  func() (int64, int64) { return 1, 2 },
-		LinesDropped: one, LinesSkipped: one, SpansDropped: one,
+		Feed:           func() (int64, int64, int64) { return 1, 1, 1 },
+		AnswerBytes:    func() (int64, int64) { return 1, 2 },
+		ReloadFailures: one, LinesDropped: one, LinesSkipped: one, SpansDropped: one,
 	})
-	m.Route("/seq/{bizType}")("GET", 200)
+	m.Route("/seq/{bizType}")("GET", 200, time.Millisecond)
+	m.StoreTook("counters.allocate", time.Millisecond)
+	m.Synced(time.Millisecond)
+	m.RedisTook("evalsha", time.Millisecond)
+	m.Waited("redis", 1)
 	m.Command("INCR")("", 2)
 	m.Issued("segment", 1)
 	m.Rejected("segment", seqd.CodeExhausted)
 	m.Took("segment", 1)
+	for _, e := range events {
+		m.Event(seqd.Event{BizType: "segment", Kind: e.kind, Numbers: 1})
+	}
 	for _, kind := range []seqd.EventKind{seqd.EventMachineIDLost, seqd.EventClockRollback} {
 		m.Event(seqd.Event{Kind: kind})
 	}

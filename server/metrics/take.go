@@ -41,7 +41,7 @@ func (m *Metrics) Refusals(tell func(code seqd.Code, total int64)) {
 // must not be modified.
 func (m *Metrics) Calls() (bounds []float64, counts []uint64) {
 	counts = make([]uint64, len(buckets)+1)
-	for _, h := range *m.latencies.Load() {
+	for _, h := range *m.latencies.known.Load() {
 		var shown dto.Metric
 		if h.Write(&shown) != nil {
 			continue

@@ -363,6 +363,19 @@ func (s *ranges) skipped(n int64, why error) {
 	}
 }
 
+// tellWait tells an observer that wants to know how long callers waited for a take.
+func (s *ranges) tellWait(sequencer string, d time.Duration) {
+	if o, ok := s.env.Observer.(seqd.WaitObserver); ok {
+		lockorder.Free("an observer is called")
+		defer func() {
+			if p := recover(); p != nil {
+				s.env.Log.Error("the observer panicked", "bizType", s.name, "panic", p)
+			}
+		}()
+		o.Waited(sequencer, int64(d))
+	}
+}
+
 // report implements [fetcher]. It recovers from an observer that panics, because its caller may
 // still have to serve others, such as the callers of the next take.
 func (s *ranges) report(e seqd.Event) {

@@ -79,6 +79,8 @@ func (s *shared) openKey(ctx context.Context, fresh bool) error { return s.open(
 
 func (s *shared) sequencer() string { return SequencerRedis }
 
+func (s *shared) waited(d time.Duration) { s.tellWait(SequencerRedis, d) }
+
 // idle implements [source]. A source that refuses is not idle: if another sequencer took over, a
 // new one would take over again. Nor is one that issues on its own, or whose cursor may be behind:
 // only this node can restore the order over nodes.
@@ -141,6 +143,7 @@ func (s *shared) send(b *batch) (more bool) {
 		sent = time.Now()
 		take, wait = s.machine.Send(sent, b.want)
 	}
+	b.sent = sent
 	s.mu.Unlock()
 	taken, err = s.of.cursor.Take(b.span.Context(), take)
 	return more

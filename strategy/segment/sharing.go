@@ -5,6 +5,7 @@ import (
 	"errors"
 	"runtime"
 	"sync"
+	"time"
 
 	"go.opentelemetry.io/otel/trace"
 
@@ -41,6 +42,9 @@ type sharing struct {
 type taker interface {
 	// skipped reports numbers that were taken and that nobody gets.
 	skipped(n int64, why error)
+	// waited reports how long the first caller of a batch had waited when its take was sent. mu is not
+	// held.
+	waited(d time.Duration)
 	// admit reports whether a caller who lacks n numbers may take part in the next take. If not, it
 	// returns a channel to wait for, or the refusal, or neither: then the caller tries another way.
 	// mu is held.
@@ -58,6 +62,8 @@ type batch struct {
 	// numbers of all callers so far; guarded by sharing.mu until the take is sent
 	want int64
 	span sharedspan.Span // guarded likewise
+	// began is when its first caller joined, and sent when its take was sent, zero until then.
+	began, sent time.Time
 	// done is closed when the take is back; runs, ascending, is then what it brought.
 	done chan struct{}
 	runs []persist.Range
@@ -129,7 +135,7 @@ func (s *sharing) join(ctx context.Context, n int64, seq *seqd.Sequence, p *pati
 		return s.await(ctx, wake, n, p)
 	}
 	if s.forming == nil {
-		s.forming = &batch{done: make(chan struct{})}
+		s.forming = &batch{began: time.Now(), done: make(chan struct{})}
 	}
 	b, offset, leader := s.forming, s.forming.want, !s.taking
 	b.want += n
@@ -276,5 +282,8 @@ func (s *sharing) deliver(b *batch, gone []need) {
 	close(b.done) // first, so that callers do not wait for observers
 	for _, left := range gone {
 		s.taker.skipped(b.lost(left), left.err)
+	}
+	if !b.sent.IsZero() {
+		s.taker.waited(b.sent.Sub(b.began))
 	}
 }

@@ -130,7 +130,8 @@ func (s *stored) send(b *batch) (more bool) {
 	if sabotage.Off(sabotage.TakeAfterCallers) {
 		want += lateCallers
 	}
-	take := s.machine.Send(time.Now(), want)
+	b.sent = time.Now()
+	take := s.machine.Send(b.sent, want)
 	floor := max(take.Floor, s.besides())
 	req := persist.Request{BizTag: s.name, Size: take.Size, Floor: floor, Step: s.step, To: take.To}
 	req = s.settings.withGaps(req, s.record.Step)
@@ -357,6 +358,8 @@ func (s *stored) measure() values {
 }
 
 func (s *stored) sequencer() string { return SequencerStore }
+
+func (s *stored) waited(d time.Duration) { s.tellWait(SequencerStore, d) }
 
 func (s *stored) idle() bool { return s.health() == nil }
 
