@@ -57,6 +57,20 @@ func TestGaplessAgainstTheService(t *testing.T) {
 	l.wantError(1, "invalid_key", "reserve", "bill")
 	l.want("t-1\n", "keys", "bill")
 
+	for _, test := range []struct{ want, args string }{
+		{"# counter,highest\nbill/t-1,1\ninvoice,5\n", "counters --marks"},
+		{"# counter,highest\nbill/t-1,1\n", "counters bill --marks"},
+		{"# counter,highest\n", "counters nobody --marks"},
+	} {
+		l.want(test.want, strings.Fields(test.args)...)
+	}
+	if got := l.run("counters", "invoice"); !strings.HasPrefix(got.out, "COUNTER  HIGHEST  KEY  PERIOD  STRATEGY  SEQUENCER  CHANGED\ninvoice  5        -    -       gapless   ledger     2") {
+		t.Errorf("%+v", got)
+	}
+	if got := l.run("counters", "invoice", "--csv"); !strings.HasPrefix(got.out, "\ufeffcounter,highest,bizType,key,period,strategy,sequencer,updatedAt\r\ninvoice,5,invoice,,,gapless,ledger,2") {
+		t.Errorf("%+v", got)
+	}
+
 	l.want("1\n", "next", "ticket", "--key", "a")
 	l.want("1\n2\n", "next", "ticket", "--key", "b", "-n", "2")
 	l.wantError(1, "too_many_keys", "next", "ticket", "--key", "c")

@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"slices"
 
 	"github.com/seqd/seqd/client/admin"
 	"github.com/seqd/seqd/command/clitool"
@@ -22,8 +24,11 @@ type list[T any] struct {
 	field  string
 	titles []string
 	row    func(T) []string
-	begun  bool // what precedes the items is printed
-	items  int  // printed so far
+	// write writes rows in another form than as a table; nil for that. begins is whether the first row
+	// is that of the titles.
+	write func(out io.Writer, rows [][]string, begins bool) error
+	begun bool // what precedes the items is printed
+	items int  // printed so far
 }
 
 // run prints the pages that get returns.
@@ -49,14 +54,18 @@ func (l *list[T]) print(items []T, last bool) error {
 		return l.printJSON(items, last)
 	}
 	var rows [][]string
-	if !l.begun && l.titles != nil {
-		rows = append(rows, l.titles)
+	begins := !l.begun && l.titles != nil
+	if begins {
+		rows = append(rows, slices.Clone(l.titles))
 	}
 	l.begun = true
 	for _, item := range items {
 		rows = append(rows, l.row(item))
 	}
 	l.items += len(items)
+	if l.write != nil {
+		return l.write(l.env.Out, rows, begins)
+	}
 	return table(l.env.Out, rows)
 }
 

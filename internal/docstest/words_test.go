@@ -34,7 +34,7 @@ var words = strings.Fields(`
 catalogue change channel clockOffsetMs cluster code command commands common complete confirmed connections coordination coordinator count counter counters
 createdAt createdBy current data dead default definition definitions degraded deleted deliveries detail details disabled done drainDelayMs driver dropped dryRun
 enabled encrypted endedAt epoch error event events every exactlyOneOf example expires expiresAt failed failedAt figures file findings first format found free
-from fromId gapMs gaps go goversion handler held help holders host id ids inAll inFlight inHand instance intervalMs issued job jobs key keyFile keys kind last
+from fromId gapMs gaps go goversion handler held help holders highest host id ids inAll inFlight inHand instance intervalMs issued job jobs key keyFile keys kind last
 lastAt lastsMs latency layout leader lease left leftMs leftOut level lines machineId machineIds max maxConnections messages method metrics min missed movedMs
 name next nextAt node nodeId nodes notAfter notBefore number numbers numbersPerSecond once onOverflow openFiles os outcome output overflowAt ownsOpen p50Ms
 p99Ms panic path pending period perSecond place places plugin plugins points pool pools position positions problems promise proto query queue range rate rates

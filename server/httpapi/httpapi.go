@@ -176,6 +176,7 @@ func (a *API) adminRoutes() {
 	e.GET(eventsRoute, a.middleware.errors.handler(admin.handler(func(c *gin.Context, r *gate.Running) error { return listEvents(c, r.Events) })))
 	a.subscriptionRoutes(admin)
 	e.GET("/nodes", a.lent(admin.nodes(listNodes)))
+	e.GET(countersRoute, a.lent(admin.handler(listCounters)))
 	e.GET("/overview", a.lent(overview{a.gate}.show))
 }
 

@@ -10,15 +10,15 @@ import (
 	"github.com/seqd/seqd/server/gate"
 )
 
-// resources serves what there is to see of a biz type: its account, its keys, and what plugins offer,
-// such as its history.
+// resources serves what there is to see of a biz type: its account, its keys, its counter, and what
+// plugins offer, such as its history.
 type resources struct {
 	gate     *gate.Gate
 	accounts accounts
 }
 
-// show answers GET /biz-types/{bizType}/{resource}. The account and the keys have no routes of their
-// own, because gin names wrong methods in Allow if a path has both a route and a route with a
+// show answers GET /biz-types/{bizType}/{resource}. The account, the keys and the counter have no
+// routes of their own, because gin names wrong methods in Allow if a path has both a route and a route with a
 // parameter.
 func (r resources) show(c *gin.Context) error {
 	switch c.Param("resource") {
@@ -26,6 +26,8 @@ func (r resources) show(c *gin.Context) error {
 		return r.accounts.gaps(c)
 	case "keys":
 		return r.accounts.keys(c)
+	case "counter":
+		return administration{r.gate}.handler(showCounter)(c)
 	}
 	return r.plugins(c)
 }
