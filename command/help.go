@@ -129,7 +129,7 @@ func writeFlags(w io.Writer, cmd *cobra.Command) {
 // order is that of commands in the help: what is used first comes first.
 var order = []string{
 	"serve", "check-config", "doctor", "healthcheck", "raise", "restored", "failover", "compact",
-	"next", "parse", "generate", "lease", "reserve", "confirm", "release", "gaps", "void", "keys", "counters",
+	"next", "parse", "generate", "lease", "reserve", "confirm", "release", "gaps", "report", "void", "keys", "counters", "history", "audit",
 	"top", "nodes", "biz-types", "tokens", "worker-pools", "subscriptions", "import",
 	"list", "get", "create", "put", "patch", "change", "enable", "disable", "delete",
 	"token", "completion", "version", "help", "config",

@@ -16,6 +16,15 @@ type HistoryRun struct {
 	Count  int   `json:"count" bson:"count"`
 }
 
+// Holds reports whether a number is one of the run.
+func (r HistoryRun) Holds(n int64) bool {
+	if r.Stride == 0 {
+		return n == r.First && r.Count > 0
+	}
+	i := (n - r.First) / r.Stride
+	return i >= 0 && i < int64(r.Count) && r.First+i*r.Stride == n
+}
+
 // HistoryRecord says what was issued in answer to one request. It is written once and never
 // changed.
 type HistoryRecord struct {

@@ -27,8 +27,10 @@ type list[T any] struct {
 	// write writes rows in another form than as a table; nil for that. begins is whether the first row
 	// is that of the titles.
 	write func(out io.Writer, rows [][]string, begins bool) error
-	begun bool // what precedes the items is printed
-	items int  // printed so far
+	// falling is whether the list is in the reverse order.
+	falling bool
+	begun   bool // what precedes the items is printed
+	items   int  // printed so far
 }
 
 // run prints the pages that get returns.
@@ -36,7 +38,7 @@ func (l *list[T]) run(ctx context.Context, get func(context.Context, admin.Page)
 	page := admin.Page{Limit: pageSize}
 	for {
 		items, next, err := get(ctx, page)
-		if err == nil && next != "" && next <= page.After {
+		if err == nil && next != "" && page.After != "" && (next == page.After || (next < page.After) != l.falling) {
 			err = fmt.Errorf("the list of %s does not end: after %q comes %q", l.field, page.After, next)
 		}
 		if err != nil {

@@ -179,6 +179,8 @@ func (c *checker) resources(n *node.Node) {
 	})
 	c.on(n.URL, call{op: history, target: "/biz-types/order/history", status: 200})
 	c.on(n.URL, call{op: history, target: "/biz-types/order/history?limit=1&from=2000-01-01T00:00:00Z&to=2100-01-01T00:00:00Z", status: 200})
+	c.on(n.URL, call{op: history, target: "/biz-types/order/history?id=100&caller=shop&requestId=r1&number=100", status: 200})
+	c.on(n.URL, call{op: history, target: "/biz-types/order/history?number=0", status: 400, code: "invalid_request", wrong: true})
 	c.on(n.URL, call{op: history, target: "/biz-types/order/history?limit=0", status: 400, code: "invalid_request", wrong: true})
 	c.on(n.URL, call{op: history, target: "/biz-types/user/history", status: 404, code: "not_found"})
 	c.on(n.URL, call{op: "GET /biz-types/{name}/counter", target: "/biz-types/order/counter", status: 200})

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"net/http"
 	"net/url"
+	"strconv"
 
 	"github.com/gin-gonic/gin"
 
@@ -41,6 +42,15 @@ func (r resources) plugins(c *gin.Context) error {
 	query, err := url.ParseQuery(c.Request.URL.RawQuery)
 	if err != nil {
 		return seqd.Errorf(seqd.CodeInvalidRequest, "the query cannot be read")
+	}
+	if id := query.Get("id"); c.Param("resource") == "history" && id != "" && !query.Has("number") {
+		// One that cannot be read, because it was issued otherwise, is looked for as it is.
+		if p, err := issuer.ParseOf(c.Request.Context(), c.Param("bizType"), id, query.Get("key")); err == nil {
+			query.Set("number", strconv.FormatInt(p.Number, 10))
+			if p.Key != "" {
+				query.Set("key", p.Key)
+			}
+		}
 	}
 	shown, err := issuer.Resource(c.Request.Context(), c.Param("bizType"), c.Param("resource"), query)
 	if err != nil {
