@@ -2,6 +2,8 @@ package admin
 
 import (
 	"context"
+	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/seqd/seqd/client"
@@ -63,6 +65,35 @@ func (a *Admin) History(ctx context.Context, bizType string, of HistoryOf, p Pag
 		err = errNoList
 	}
 	return page.Records, page.Next, err
+}
+
+// PurgeHistory removes the records of a biz type from before a time, unless it is zero, and of a
+// caller, unless that is nil; one of them must be set. It returns how many it removed. It needs the
+// scope admin. It can be repeated.
+func (a *Admin) PurgeHistory(ctx context.Context, bizType string, before time.Time, caller *string) (removed int, err error) {
+	q := url.Values{}
+	if !before.IsZero() {
+		q.Set("before", instant(before))
+	}
+	if caller != nil {
+		q.Set("caller", *caller)
+	}
+	for {
+		var answer struct {
+			BizType string `json:"bizType"`
+			Count   int    `json:"count"`
+			Next    string `json:"next"`
+		}
+		_, err := a.ask(ctx, client.Request{Op: "remove history", Method: http.MethodDelete, Path: named("/biz-types/", bizType) + "/history", Query: q, Repeat: true}, &answer)
+		removed += answer.Count
+		switch {
+		case err != nil || answer.Next == "" && answer.BizType == bizType:
+			return removed, err
+		case answer.BizType != bizType, q.Has("after") && answer.Next >= q.Get("after"): // it would not end
+			return removed, errNoList
+		}
+		q.Set("after", answer.Next)
+	}
 }
 
 // instant returns a time as a parameter, "" for the zero time.

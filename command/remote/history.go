@@ -2,12 +2,14 @@ package remote
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/seqd/seqd/client"
 	"github.com/seqd/seqd/client/admin"
 	"github.com/seqd/seqd/command/clitool"
 	"github.com/seqd/seqd/internal/literal"
@@ -15,16 +17,23 @@ import (
 )
 
 func historyCommand(env *clitool.Env) *cobra.Command {
+	cmd := &cobra.Command{Use: "history", Short: "Show or remove what was issued to whom", Long: `Show or remove what the plugin history keeps.`,
+		Example: "  seqd history show invoice --id INV-2026-000042\n  seqd history purge --caller till-7 --yes", Args: clitool.Operands()}
+	cmd.AddCommand(showHistoryCommand(env), purgeHistoryCommand(env))
+	return cmd
+}
+
+func showHistoryCommand(env *clitool.Env) *cobra.Command {
 	var of admin.HistoryOf
 	var when span
 	asCSV := false
 	cmd := &cobra.Command{
-		Use: "history BIZTYPE", Short: "Show who got which numbers of a biz type",
+		Use: "show BIZTYPE", Short: "Show who got which numbers of a biz type",
 		Long: `Show what was issued of a biz type that has the plugin history, to whom and when, the newest first.
 With several flags it shows what fits all of them. With tokens it needs the scope read. No index
 helps to find an ID, a key, a caller or a request: --from and --to make that fast.`,
-		Example: `  seqd history invoice --id INV-2026-000042
-  seqd history order --caller shop --from 2026-11-01T00:00:00Z --csv >shop.csv`,
+		Example: `  seqd history show invoice --id INV-2026-000042
+  seqd history show order --caller shop --from 2026-11-01T00:00:00Z --csv >shop.csv`,
 		Args: clitool.Operands("BIZTYPE"), ValidArgsFunction: first(env.CompleteBizTypes),
 		RunE: withAdmin(env, func(cmd *cobra.Command, a *admin.Admin, args []string) (err error) {
 			if asCSV && env.JSON {
@@ -71,6 +80,75 @@ helps to find an ID, a key, a caller or a request: --from and --to make that fas
 	when.addTo(cmd)
 	f.BoolVar(&asCSV, "csv", false, "print a table as CSV, for a spreadsheet")
 	return cmd
+}
+
+func purgeHistoryCommand(env *clitool.Env) *cobra.Command {
+	bizType, caller, before, yes := "", "", "", false
+	cmd := &cobra.Command{
+		Use: "purge [--biz-type NAME] [--caller NAME] [--before TIME] [--yes]", Short: "Remove records of the history for good",
+		Long: `Remove the records of the history that fit all flags: of a biz type or of all, of a caller or of
+all, from before a time or until now. The audit log says who did it. What a node has not written yet
+stays: a record is written within a second or so. A history in files is not changed: the service
+refuses. With tokens it needs the scope admin. If it fails, repeat it.`,
+		Example: `  seqd history purge --caller till-7 --yes
+  seqd history purge --biz-type order --before 2026-01-01T00:00:00Z --yes`,
+		Args: clitool.Operands(), ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: withAdmin(env, func(cmd *cobra.Command, a *admin.Admin, _ []string) error {
+			var of *string
+			if cmd.Flags().Changed("caller") {
+				of = &caller
+			}
+			at, ok := literal.Time(before)
+			switch {
+			case cmd.Flags().Changed("biz-type") && bizType == "":
+				return clitool.Usage("--biz-type is empty")
+			case bizType == "" && of == nil && before == "":
+				return clitool.Usage("say which records: --biz-type, --caller, --before, or several of them")
+			case cmd.Flags().Changed("before") && !ok:
+				return clitool.Usage("--before %q is not a time such as 2026-01-31T23:59:59Z", before)
+			case before == "" && of == nil:
+				at = time.Now()
+			}
+			if err := agreed(env, yes, "Remove these records of the history for good?"); err != nil {
+				return err
+			}
+			l := list[purged]{env: env, field: "bizTypes", titles: []string{"BIZ TYPE", "REMOVED"}, row: func(p purged) []string { return []string{p.BizType, fmt.Sprint(p.Count)} }}
+			if bizType != "" {
+				n, err := a.PurgeHistory(cmd.Context(), bizType, at, of)
+				if err != nil {
+					return err
+				}
+				return l.print([]purged{{bizType, n}}, true)
+			}
+			return l.run(cmd.Context(), func(ctx context.Context, p admin.Page) (done []purged, next string, err error) {
+				p.Limit = 100
+				names, next, err := a.BizTypes(ctx, p)
+				for _, b := range names {
+					n, err := a.PurgeHistory(ctx, b.Name, at, of)
+					if errors.Is(err, client.ErrNotFound) {
+						continue // it keeps no history
+					}
+					if err != nil {
+						return done, "", fmt.Errorf("%s: %w", b.Name, err)
+					}
+					done = append(done, purged{b.Name, n})
+				}
+				return done, next, err
+			})
+		}),
+	}
+	f := cmd.Flags()
+	f.StringVar(&bizType, "biz-type", "", "only those of the biz type of this `NAME`")
+	f.StringVar(&caller, "caller", "", "only those of the token of this `NAME`; empty: of those without a token")
+	f.StringVar(&before, "before", "", "only those from before this `TIME`, such as 2026-01-31T00:00:00Z")
+	f.BoolVar(&yes, "yes", false, "do not ask")
+	return cmd
+}
+
+// purged is how many records of a biz type were removed.
+type purged struct {
+	BizType string `json:"bizType"`
+	Count   int    `json:"count"`
 }
 
 // numbersOf returns the numbers of a record in a few words.

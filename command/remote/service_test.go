@@ -169,13 +169,15 @@ func TestHistoryAndAuditAgainstTheService(t *testing.T) {
 	if got := l.until("next", "order", "-n", "3"); got.out != "100\n101\n102\n" {
 		t.Fatalf("%+v", got)
 	}
-	await.True(t, "the history shows the record", func() bool { return strings.Contains(l.run("history", "order", "--id", "101").out, "100 to 102") })
+	await.True(t, "the history shows the record", func() bool {
+		return strings.Contains(l.run("history", "show", "order", "--id", "101").out, "100 to 102")
+	})
 	if got := l.run("biz-types", "disable", "order"); got.code != 0 {
 		t.Fatalf("%+v", got)
 	}
 	for args, want := range map[string]string{
-		"history order --caller ops --csv":                        ",,100,102,3,,,ops,127.0.0.1,",
-		"history order --id 101 --json":                           `"first":"100"`,
+		"history show order --caller ops --csv":                   ",,100,102,3,,,ops,127.0.0.1,",
+		"history show order --id 101 --json":                      `"first":"100"`,
 		"audit --target order":                                    "/biz-types/order/disable",
 		"audit --caller ops --csv":                                ",ops,127.0.0.1,POST,/biz-types/order/disable,,order,200,",
 		"audit --from 2020-01-01T00:00:00Z --json --target order": `"status":200`,
@@ -186,10 +188,17 @@ func TestHistoryAndAuditAgainstTheService(t *testing.T) {
 			t.Errorf("%s: %+v", args, got)
 		}
 	}
-	l.want("AT  KEY  NUMBERS  COUNT  SHOWN AS  CALLER  ADDRESS  REQUEST ID\n", "history", "order", "--id", "103")
 	for args, want := range map[string]string{
-		"history order --id=": "--id is empty", "history order --csv --json": "only one of", "audit --csv --json": "only one of",
-		"history order --from x": "is not a time", "audit --from 2026-01-01T00:00:00Z --to 2026-01-01T00:00:00Z": "is not before",
+		"history purge --yes": "say which records", "history purge --before x --yes": "is not a time", "history purge --biz-type= --yes": "--biz-type is empty",
+	} {
+		l.wantError(78, want, strings.Fields(args)...)
+	}
+	l.want("BIZ TYPE  REMOVED\norder     0\n", "history", "purge", "--caller", "nobody", "--yes")
+	l.want("BIZ TYPE  REMOVED\norder     1\n", "history", "purge", "--biz-type", "order", "--yes")
+	l.want("AT  KEY  NUMBERS  COUNT  SHOWN AS  CALLER  ADDRESS  REQUEST ID\n", "history", "show", "order", "--id", "103")
+	for args, want := range map[string]string{
+		"history show order --id=": "--id is empty", "history show order --csv --json": "only one of", "audit --csv --json": "only one of",
+		"history show order --from x": "is not a time", "audit --from 2026-01-01T00:00:00Z --to 2026-01-01T00:00:00Z": "is not before",
 	} {
 		l.wantError(78, want, strings.Fields(args)...)
 	}

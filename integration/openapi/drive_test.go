@@ -183,6 +183,10 @@ func (c *checker) resources(n *node.Node) {
 	c.on(n.URL, call{op: history, target: "/biz-types/order/history?number=0", status: 400, code: "invalid_request", wrong: true})
 	c.on(n.URL, call{op: history, target: "/biz-types/order/history?limit=0", status: 400, code: "invalid_request", wrong: true})
 	c.on(n.URL, call{op: history, target: "/biz-types/user/history", status: 404, code: "not_found"})
+	const erase = "DELETE /biz-types/{name}/history"
+	c.on(n.URL, call{op: erase, target: "/biz-types/order/history", status: 400, code: "invalid_request"})
+	c.on(n.URL, call{op: erase, target: "/biz-types/user/history?caller=a", status: 404, code: "not_found"})
+	c.on(n.URL, call{op: erase, target: "/biz-types/order/history?before=2000-01-01T00:00:00Z&caller=a", status: 200})
 	c.on(n.URL, call{op: "GET /biz-types/{name}/counter", target: "/biz-types/order/counter", status: 200})
 	for target, code := range map[string]string{"order/counter?key=a": "invalid_key", "order/counter?period=2026": "invalid_request", "user/counter": "invalid_request"} {
 		c.on(n.URL, call{op: "GET /biz-types/{name}/counter", target: "/biz-types/" + target, status: 400, code: code})

@@ -51,3 +51,40 @@ func TestSearch(t *testing.T) {
 	}
 	stop(t, p)
 }
+
+// What is erased is what was named, across pages of the store, and nothing else.
+func TestErase(t *testing.T) {
+	store := newFake()
+	p := start(t, store, nil, nil)
+	start := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
+	var list []persist.HistoryRecord
+	for i := range int64(2*erasePage + 10) {
+		at := start.UnixMilli() + i
+		list = append(list, persist.HistoryRecord{ID: persist.HistoryID(at, 1, 1), BizType: "order", Time: at, First: i, Last: i, Count: 1, Caller: []string{"shop", "till", ""}[i%3]})
+	}
+	must.Do(t, store.Append(t.Context(), list))
+	left := func() int {
+		return len(must.Get(store.List(t.Context(), persist.HistoryQuery{BizType: "order", Limit: len(list)}))(t))
+	}
+	want := len(list)
+	for _, test := range []struct {
+		query string
+		n     int
+	}{
+		{"caller=nobody", 0}, {"caller=till&before=2026-01-31T12:00:00.004Z", 1}, {"caller=shop", 670}, {"caller=shop", 0}, {"before=2026-01-31T12:00:00.003Z", 1}, {"before=2027-01-01T00:00:00Z&caller=", 669},
+	} {
+		got := must.Get(p.Erase(t.Context(), must.Get(url.ParseQuery(test.query))(t)))(t)
+		want -= test.n
+		if got != (erased{BizType: "order", Count: test.n}) || left() != want {
+			t.Errorf("%s: %+v, %d left, want %d", test.query, got, left(), want)
+		}
+	}
+	for query, part := range map[string]string{
+		"": "say which", "after=x": "after", "limit=1": `parameter "limit"`, "before=x": "before", "caller=a&caller=b": "caller", "before=": "before",
+	} {
+		if _, err := p.Erase(t.Context(), must.Get(url.ParseQuery(query))(t)); err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("%q: %v", query, err)
+		}
+	}
+	stop(t, p)
+}

@@ -33,6 +33,25 @@ func (r resources) show(c *gin.Context) error {
 	return r.plugins(c)
 }
 
+// eraseHistory answers DELETE /biz-types/{bizType}/history.
+func (r resources) eraseHistory(c *gin.Context) error {
+	issuer, err := r.gate.Issuer()
+	if err != nil {
+		return err
+	}
+	query, err := url.ParseQuery(c.Request.URL.RawQuery)
+	if err != nil {
+		return seqd.Errorf(seqd.CodeInvalidRequest, "the query cannot be read")
+	}
+	erased, err := issuer.Erase(c.Request.Context(), c.Param("bizType"), "history", query)
+	if err != nil {
+		return err
+	}
+	c.Writer.Header()["Cache-Control"] = noStore
+	writeJSON(c, http.StatusOK, jsonType, erased)
+	return nil
+}
+
 // plugins answers with what a plugin offers.
 func (r resources) plugins(c *gin.Context) error {
 	issuer, err := r.gate.Issuer()
