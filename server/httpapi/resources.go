@@ -39,6 +39,9 @@ func (r resources) eraseHistory(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
+	if _, err := readQuery(c.Request.URL.RawQuery, "before", "caller", "after"); err != nil {
+		return err
+	}
 	query, err := url.ParseQuery(c.Request.URL.RawQuery)
 	if err != nil {
 		return seqd.Errorf(seqd.CodeInvalidRequest, "the query cannot be read")
