@@ -201,7 +201,7 @@ var rules = map[string]rule{
 			"persist/storeclock server/access server/admin server/answerquota server/audit server/backends server/certificate server/compat server/config server/console " +
 			"server/definitions server/events server/feed server/figures server/forwarded server/gate server/httpapi server/idempotency server/jobs " +
 			"server/logging server/metrics server/nodes server/openfiles server/rejection server/resp " +
-			"server/snapshot server/storeerror server/subscriptions server/terms server/tracing server/workers strategy",
+			"server/snapshot server/standings server/storeerror server/subscriptions server/terms server/tracing server/workers strategy",
 		why: "it connects the parts of the service, and contains no command besides the service",
 	},
 	"server/admin": {
@@ -324,9 +324,13 @@ var rules = map[string]rule{
 	},
 	"server/ops": {
 		may: ". coordination internal/sabotage internal/sheet net/http persist persist/driver server/backends server/certificate " +
-			"server/access server/config server/definitions server/doctor server/idempotency server/jobs server/nodes server/openfiles server/snapshot server/subscriptions server/workers strategy " +
+			"server/access server/admin server/config server/definitions server/doctor server/idempotency server/jobs server/nodes server/openfiles server/snapshot server/standings server/subscriptions server/workers strategy " +
 			"strategy/counters strategy/gapless/ledger strategy/segment/rediscursor",
 		why: "commands open the back ends themselves, and use nothing of a running service",
+	},
+	"server/standings": {
+		may: ". internal/longlock persist server/admin server/config server/definitions strategy strategy/counters strategy/gapless/ledger",
+		why: "it reads counters of a store; a definition names the strategy, and a ledger says how far a counter has come",
 	},
 	"server/rejection": {
 		may: ". internal/bounded plugin",

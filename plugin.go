@@ -180,6 +180,14 @@ type Resource interface {
 	Show(ctx context.Context, query url.Values) (any, error)
 }
 
+// Erasable is implemented by a [Resource] from which administrators can remove what it keeps, for
+// DELETE /biz-types/{name}/{resource}.
+type Erasable interface {
+	Resource
+	// Erase removes what the query names. Otherwise it is as Show.
+	Erase(ctx context.Context, query url.Values) (any, error)
+}
+
 // BoundPlugin is a plugin in its place in the chain of one biz type.
 type BoundPlugin struct {
 	Name string

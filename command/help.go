@@ -130,7 +130,7 @@ func writeFlags(w io.Writer, cmd *cobra.Command) {
 var order = []string{
 	"serve", "check-config", "doctor", "healthcheck", "raise", "restored", "failover", "snapshot", "compact",
 	"save", "status", "restore",
-	"next", "parse", "generate", "lease", "reserve", "confirm", "release", "gaps", "void", "keys",
+	"next", "parse", "generate", "lease", "reserve", "confirm", "release", "gaps", "report", "void", "keys", "counters", "history", "audit",
 	"top", "nodes", "biz-types", "tokens", "worker-pools", "subscriptions", "import",
 	"list", "get", "create", "put", "patch", "change", "enable", "disable", "delete",
 	"token", "completion", "version", "help", "config",

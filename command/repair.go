@@ -17,6 +17,7 @@ import (
 // raising is the flags of raise.
 type raising struct {
 	file    string
+	all     bool
 	by      int64
 	stopped bool
 	how     ops.How
@@ -26,7 +27,7 @@ type raising struct {
 func (s *settings) raise(env *clitool.Env) *cobra.Command {
 	flags := raising{}
 	cmd := &cobra.Command{
-		Use: "raise [BIZTYPE [NUMBER]] [--dry-run] [--yes] --config FILE", Short: "Make a biz type continue above a number", GroupID: clitool.GroupService,
+		Use: "raise [BIZTYPE [NUMBER]] [--all] [--dry-run] [--yes] --config FILE", Short: "Make a biz type continue above a number", GroupID: clitool.GroupService,
 		Long: `After restoring a backup of the store: make BIZTYPE continue above NUMBER. Stop every seqd before
 the restore, and start them after this command has returned. It never lowers a counter. Numbers
 reserved in Redis count as issued. BIZTYPE@PERIOD names one period of a biz type that resets,
@@ -38,7 +39,8 @@ Otherwise nothing is raised while nodes run. A period that refuses requests with
 Idempotency-Key, because a clock was ahead, takes them again.
 
 With --file many counters are raised, each as far as its line says. With --by all counters that the
-store has of BIZTYPE are raised, those of all keys, or those of BIZTYPE@PERIOD.
+store has of BIZTYPE are raised, those of all keys, or those of BIZTYPE@PERIOD; with --all those of
+all biz types. seqd counters --marks writes what --file reads.
 
 --dry-run shows where each of them stands and would stand, and changes nothing. Nodes may run,
 except with a bolt file. Without NUMBER it shows the counters of BIZTYPE, and without BIZTYPE all.
@@ -52,7 +54,8 @@ reset or the strategy.`,
   seqd raise invoice@2026 5000 --config seqd.yaml
   seqd raise invoice/tenant-42@2026 5000 --config seqd.yaml
   seqd raise --file highest.csv --config seqd.yaml
-  seqd raise --by 1000 invoice@2026 --config seqd.yaml`,
+  seqd raise --by 1000 invoice@2026 --config seqd.yaml
+  seqd raise --all --by 100000 --config seqd.yaml`,
 		Args: flags.operands, ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: s.withConfig(func(cmd *cobra.Command, cfg *config.Config, args []string) error {
 			flags.how.Waits = func(nodes string) {
@@ -62,7 +65,7 @@ reset or the strategy.`,
 			case flags.file != "":
 				return flags.raiseFile(cmd.Context(), cfg, env)
 			case cmd.Flags().Changed("by") || len(args) < 2:
-				by := ops.By{Gap: flags.by, Stopped: flags.stopped}
+				by := ops.By{Gap: flags.by, Stopped: flags.stopped, All: flags.all}
 				if len(args) > 0 {
 					by.BizType = args[0]
 				}
@@ -75,6 +78,7 @@ reset or the strategy.`,
 	}
 	cmd.Flags().StringVar(&flags.file, "file", "", "raise each counter that a line of this `FILE` names, above the number in it, as in: invoice/tenant-42,5000. - is standard input")
 	cmd.Flags().Int64Var(&flags.by, "by", 0, "raise all counters of BIZTYPE by this `GAP` above what the store knows, 0 or more. A repeat adds the gap again")
+	cmd.Flags().BoolVar(&flags.all, "all", false, "with --by, in place of BIZTYPE: all counters of all biz types")
 	cmd.Flags().BoolVar(&flags.stopped, "stopped", false, "with --by: only gapless counters that stand still after a failover. A repeat finds none and changes nothing")
 	cmd.Flags().BoolVar(&flags.how.DryRun, "dry-run", false, "show where counters stand and would stand, and change nothing")
 	cmd.Flags().BoolVar(&flags.how.Sure, "yes", false, "raise also what looks like a slip")
@@ -84,13 +88,15 @@ reset or the strategy.`,
 // operands checks the arguments of raise.
 func (r *raising) operands(cmd *cobra.Command, args []string) error {
 	switch by := cmd.Flags().Changed("by"); {
-	case r.file != "" && (by || r.stopped):
-		return clitool.Usage("--file says how far each counter is raised: leave --by and --stopped out")
+	case r.file != "" && (by || r.stopped || r.all):
+		return clitool.Usage("--file says which counters are raised, and how far: leave --by, --all and --stopped out")
 	case by && r.by < 0:
 		return clitool.Usage("--by %d is below 0", r.by)
+	case r.all && !by && !r.how.DryRun:
+		return clitool.Usage("--all needs --by")
 	case r.stopped && !by:
 		return clitool.Usage("--stopped needs --by")
-	case r.file != "":
+	case r.file != "" || r.all:
 		return clitool.Operands()(cmd, args)
 	case by:
 		return clitool.Operands("BIZTYPE")(cmd, args)

@@ -63,7 +63,7 @@ func newLine(p *program, env *clitool.Env) *line {
 			s.raise(env), s.restored(env), s.failover(env), s.snapshot(env), s.compact(env),
 		},
 		remote.Commands(env),
-		[]*cobra.Command{generate.New(env), imports.New(env), lease.New(env), top.New(env)},
+		[]*cobra.Command{s.counters(env), generate.New(env), imports.New(env), lease.New(env), top.New(env)},
 		others(p, s, env),
 	)
 	l.root.AddCommand(commands...)

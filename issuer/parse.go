@@ -126,6 +126,22 @@ func (is *Issuer) Resource(ctx context.Context, bizType, name string, query url.
 	return nil, seqd.Errorf(seqd.CodeNotFound, "the biz type %s has no plugin that shows %s", bizType, shorten(name))
 }
 
+// Erase removes what a plugin keeps of a biz type. See [seqd.Erasable].
+func (is *Issuer) Erase(ctx context.Context, bizType, name string, query url.Values) (shown any, err error) {
+	i, err := is.find(ctx, bizType, true)
+	if err != nil {
+		return nil, err
+	}
+	defer i.leave()
+	for _, plug := range i.chain {
+		if r := ask[seqd.Erasable](plug.Plugin); r != nil && r.ResourceName() == name {
+			defer recoverFrom(seqd.CodePluginPanic, "plugin", plug.Name, &err)
+			return r.Erase(ctx, query)
+		}
+	}
+	return nil, seqd.Errorf(seqd.CodeNotFound, "the biz type %s has no plugin that keeps %s", bizType, shorten(name))
+}
+
 // Display returns the text that changes with how the numbers of a biz type are shown, see
 // [Definition], and whether each of its numbers is accounted for. It returns why a call could not
 // be for this key.

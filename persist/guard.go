@@ -151,6 +151,9 @@ func (g guardedHistory) Append(ctx context.Context, records []HistoryRecord) err
 func (g guardedHistory) List(ctx context.Context, query HistoryQuery) ([]HistoryRecord, error) {
 	return safely(func() ([]HistoryRecord, error) { return g.HistoryStore.List(ctx, query) })
 }
+func (g guardedHistory) Remove(ctx context.Context, bizType string, ids []string) error {
+	return do(func() error { return g.HistoryStore.Remove(ctx, bizType, ids) })
+}
 func (g guardedHistory) Purge(ctx context.Context, bizType string, before int64, limit int) (int, error) {
 	return safely(func() (int, error) { return g.HistoryStore.Purge(ctx, bizType, before, limit) })
 }

@@ -16,6 +16,15 @@ type HistoryRun struct {
 	Count  int   `json:"count" bson:"count"`
 }
 
+// Holds reports whether a number is one of the run.
+func (r HistoryRun) Holds(n int64) bool {
+	if r.Stride == 0 {
+		return n == r.First && r.Count > 0
+	}
+	i := (n - r.First) / r.Stride
+	return i >= 0 && i < int64(r.Count) && r.First+i*r.Stride == n
+}
+
 // HistoryRecord says what was issued in answer to one request. It is written once and never
 // changed.
 type HistoryRecord struct {
@@ -185,6 +194,10 @@ type HistoryStore interface {
 	// page after page sees every record once that existed when the first page was read, whatever is
 	// appended meanwhile.
 	List(ctx context.Context, query HistoryQuery) ([]HistoryRecord, error)
+	// Remove removes the records of a biz type that have these IDs: at most 1000. It is no error if
+	// there are none. When it returns nil, that is durable. A store that only appends returns
+	// [errors.ErrUnsupported].
+	Remove(ctx context.Context, bizType string, ids []string) error
 	// Purge removes the oldest records of a biz type from before a time, in ms since the Unix
 	// epoch: at most limit of them. It returns how many it removed: fewer than limit if there are
 	// no more. Several processes may purge at once.

@@ -31,6 +31,7 @@ import (
 	"github.com/seqd/seqd/server/jobs"
 	"github.com/seqd/seqd/server/nodes"
 	"github.com/seqd/seqd/server/rejection"
+	"github.com/seqd/seqd/server/standings"
 	"github.com/seqd/seqd/server/subscriptions"
 	"github.com/seqd/seqd/server/terms"
 	"github.com/seqd/seqd/server/workers"
@@ -94,7 +95,8 @@ func (b *back) open(ctx context.Context) error {
 		Now: b.base.opts.now, Stopping: b.front.gate.Draining, Log: b.base.log,
 	})
 	b.front.gate.Ready(&gate.Running{
-		Workers: b.workers, Jobs: b.jobs, Events: b.events, Subscriptions: b.subscriptions, Issuer: b.issuer, Catalogue: b.catalogue.Editor(), Nodes: b.nodes, Figures: b.figures, Answers: b.openAnswers(ctx),
+		Standings: &standings.Reader{Config: b.base.cfg, Store: store},
+		Workers:   b.workers, Jobs: b.jobs, Events: b.events, Subscriptions: b.subscriptions, Issuer: b.issuer, Catalogue: b.catalogue.Editor(), Nodes: b.nodes, Figures: b.figures, Answers: b.openAnswers(ctx),
 		Documents: b.duties(), Node: id, Clock: b.common.Now,
 		Snapshot: b.saveSnapshot,
 		Troubles: func() (store, definitions, coordinator *seqd.Error) {

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -184,6 +185,8 @@ func (j *accountJSON) end(a admin.Account) error {
 type accountCSV struct {
 	w    *csv.Writer
 	next int64 // the first number that is in no row yet; 0 before the first page
+	// begin are the first cells of each row. If it is not nil, there are no titles.
+	begin []string
 }
 
 func newAccountCSV(out io.Writer) *accountCSV {
@@ -195,14 +198,14 @@ func newAccountCSV(out io.Writer) *accountCSV {
 func (c *accountCSV) page(a admin.Account) error {
 	if c.next == 0 {
 		c.next = a.First
-		_ = c.w.Write([]string{sheet.Mark + "from", "to", "fromId", "toId", "state", "at", "reason", "caller", "reservation", "expiresAt"}) // see Error below
+		if c.begin == nil {
+			c.row(sheet.Mark+"from", "to", "fromId", "toId", "state", "at", "reason", "caller", "reservation", "expiresAt")
+		}
 	}
 	for _, g := range a.Gaps {
 		c.issued(g.From - 1)
-		_ = c.w.Write([]string{
-			sheet.Number(g.From), sheet.Number(g.To), sheet.ID(g.FromID), sheet.ID(g.ToID), g.State, exact(g.At),
-			sheet.Text(g.Reason), sheet.Text(g.Caller), g.Reservation, exact(g.ExpiresAt),
-		})
+		c.row(sheet.Number(g.From), sheet.Number(g.To), sheet.ID(g.FromID), sheet.ID(g.ToID), g.State, exact(g.At),
+			sheet.Text(g.Reason), sheet.Text(g.Caller), g.Reservation, exact(g.ExpiresAt))
 		c.next = g.To + 1
 	}
 	c.w.Flush()
@@ -218,9 +221,12 @@ func (c *accountCSV) end(a admin.Account) error {
 // issued writes the row of the issued numbers up to last, if there are any.
 func (c *accountCSV) issued(last int64) {
 	if c.next <= last {
-		_ = c.w.Write([]string{sheet.Number(c.next), sheet.Number(last), "", "", "issued", "", "", "", "", ""})
+		c.row(sheet.Number(c.next), sheet.Number(last), "", "", "issued", "", "", "", "", "")
 	}
 }
+
+// row writes a row. The writer keeps its error.
+func (c *accountCSV) row(cells ...string) { _ = c.w.Write(append(slices.Clip(c.begin), cells...)) }
 
 // exact returns a time as the service writes it, "" for none.
 func exact(t time.Time) string {

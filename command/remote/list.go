@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"slices"
 
 	"github.com/seqd/seqd/client/admin"
 	"github.com/seqd/seqd/command/clitool"
@@ -22,8 +24,13 @@ type list[T any] struct {
 	field  string
 	titles []string
 	row    func(T) []string
-	begun  bool // what precedes the items is printed
-	items  int  // printed so far
+	// write writes rows in another form than as a table; nil for that. begins is whether the first row
+	// is that of the titles.
+	write func(out io.Writer, rows [][]string, begins bool) error
+	// falling is whether the list is in the reverse order.
+	falling bool
+	begun   bool // what precedes the items is printed
+	items   int  // printed so far
 }
 
 // run prints the pages that get returns.
@@ -31,7 +38,7 @@ func (l *list[T]) run(ctx context.Context, get func(context.Context, admin.Page)
 	page := admin.Page{Limit: pageSize}
 	for {
 		items, next, err := get(ctx, page)
-		if err == nil && next != "" && next <= page.After {
+		if err == nil && next != "" && page.After != "" && (next == page.After || (next < page.After) != l.falling) {
 			err = fmt.Errorf("the list of %s does not end: after %q comes %q", l.field, page.After, next)
 		}
 		if err != nil {
@@ -49,14 +56,18 @@ func (l *list[T]) print(items []T, last bool) error {
 		return l.printJSON(items, last)
 	}
 	var rows [][]string
-	if !l.begun && l.titles != nil {
-		rows = append(rows, l.titles)
+	begins := !l.begun && l.titles != nil
+	if begins {
+		rows = append(rows, slices.Clone(l.titles))
 	}
 	l.begun = true
 	for _, item := range items {
 		rows = append(rows, l.row(item))
 	}
 	l.items += len(items)
+	if l.write != nil {
+		return l.write(l.env.Out, rows, begins)
+	}
 	return table(l.env.Out, rows)
 }
 

@@ -12,8 +12,10 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd/command"
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/server"
+	"github.com/seqd/seqd/server/access"
 	_ "github.com/seqd/seqd/standard"
 )
 
@@ -157,4 +159,47 @@ func TestAgainstAServiceWithTokens(t *testing.T) {
 	l.want("till: deleted\n", "tokens", "delete", "till", "--yes")
 	l.wantError(1, "not_found: ", "tokens", "get", "till")
 	l.wantError(1, "conflict: ", "tokens", "delete", "ops", "--yes")
+}
+
+// Who got a number, and who changed what.
+func TestHistoryAndAuditAgainstTheService(t *testing.T) {
+	l := serving(t, "store: {driver: memory}\nbizTypes: [{name: order, start: 100, plugins: [{name: history, flushInterval: 1ms}]}]\n"+
+		"auth: {tokens: [{name: ops, sha256: \""+access.DigestOf("ops-secret").Hex()+"\", scopes: [admin, read, \"issue:*\"]}]}\n")
+	l.env = append(l.env, "SEQD_CLIENT_TOKEN=ops-secret")
+	if got := l.until("next", "order", "-n", "3"); got.out != "100\n101\n102\n" {
+		t.Fatalf("%+v", got)
+	}
+	await.True(t, "the history shows the record", func() bool {
+		return strings.Contains(l.run("history", "show", "order", "--id", "101").out, "100 to 102")
+	})
+	if got := l.run("biz-types", "disable", "order"); got.code != 0 {
+		t.Fatalf("%+v", got)
+	}
+	for args, want := range map[string]string{
+		"history show order --caller ops --csv":                   ",,100,102,3,,,ops,127.0.0.1,",
+		"history show order --id 101 --json":                      `"first":"100"`,
+		"audit --target order":                                    "/biz-types/order/disable",
+		"audit --caller ops --csv":                                ",ops,127.0.0.1,POST,/biz-types/order/disable,,order,200,",
+		"audit --from 2020-01-01T00:00:00Z --json --target order": `"status":200`,
+	} {
+		if strings.HasPrefix(args, "audit") {
+			await.True(t, args, func() bool { return strings.Contains(l.run(strings.Fields(args)...).out, want) })
+		} else if got := l.run(strings.Fields(args)...); !strings.Contains(got.out, want) {
+			t.Errorf("%s: %+v", args, got)
+		}
+	}
+	for args, want := range map[string]string{
+		"history purge --yes": "say which records", "history purge --before x --yes": "is not a time", "history purge --biz-type= --yes": "--biz-type is empty",
+	} {
+		l.wantError(78, want, strings.Fields(args)...)
+	}
+	l.want("BIZ TYPE  REMOVED\norder     0\n", "history", "purge", "--caller", "nobody", "--yes")
+	l.want("BIZ TYPE  REMOVED\norder     1\n", "history", "purge", "--biz-type", "order", "--yes")
+	l.want("AT  KEY  NUMBERS  COUNT  SHOWN AS  CALLER  ADDRESS  REQUEST ID\n", "history", "show", "order", "--id", "103")
+	for args, want := range map[string]string{
+		"history show order --id=": "--id is empty", "history show order --csv --json": "only one of", "audit --csv --json": "only one of",
+		"history show order --from x": "is not a time", "audit --from 2026-01-01T00:00:00Z --to 2026-01-01T00:00:00Z": "is not before",
+	} {
+		l.wantError(78, want, strings.Fields(args)...)
+	}
 }

@@ -19,6 +19,7 @@ type metrics struct {
 	lasts       map[string]float64            // milliseconds, by biz type
 	left        map[string]float64            // milliseconds, by biz type
 	step        map[string]float64            // by biz type
+	highest     map[string]float64            // by biz type
 	requests    float64                       // for numbers, of every protocol
 	refused     float64                       // of them
 	inFlight    float64
@@ -39,7 +40,7 @@ func readMetrics(text []byte) (*metrics, error) {
 	}
 	m := &metrics{
 		issued: byBizType(families["seqd_ids_issued_total"]), lasts: milliseconds(families["seqd_segment_in_hand_seconds"]),
-		left: milliseconds(families["seqd_segment_exhaustion_seconds"]), step: byBizType(families["seqd_segment_step"]),
+		left: milliseconds(families["seqd_segment_exhaustion_seconds"]), step: byBizType(families["seqd_segment_step"]), highest: byBizType(families["seqd_segment_highest"]),
 		rejected:    make(map[string]map[string]float64),
 		inFlight:    sum(families["seqd_http_requests_in_flight"]),
 		connections: sum(families["seqd_http_connections"]) + sum(families["seqd_resp_connections"]),

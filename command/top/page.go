@@ -45,9 +45,11 @@ type bizTypeLine struct {
 	Numbers float64            `json:"numbersPerSecond"`
 	Refused float64            `json:"refusedPerSecond"`
 	Reasons map[string]float64 `json:"reasons,omitempty"`
-	Step    *float64           `json:"step"`
-	LastsMS *float64           `json:"lastsMs"`
-	LeftMS  *float64           `json:"leftMs"`
+	// Highest is the highest number that a node knows to have left the store.
+	Highest *float64 `json:"highest"`
+	Step    *float64 `json:"step"`
+	LastsMS *float64 `json:"lastsMs"`
+	LeftMS  *float64 `json:"leftMs"`
 	// Trouble is what a node says of it in /readyz.
 	Trouble string `json:"trouble,omitempty"`
 }
@@ -134,6 +136,7 @@ func (n *nodeSample) addTo(lines map[string]*bizTypeLine, before *nodeSample) {
 	}
 	for name := range n.metrics.issued {
 		line := at(name)
+		line.Highest = most(line.Highest, n.metrics.highest, name)
 		line.Step = most(line.Step, n.metrics.step, name)
 		line.LastsMS = least(line.LastsMS, n.metrics.lasts, name)
 		line.LeftMS = least(line.LeftMS, n.metrics.left, name)

@@ -76,6 +76,14 @@ func (p *page) nodeTable() []string {
 	return table(rows)
 }
 
+// whole returns a number with all its digits.
+func whole(v *float64) string {
+	if v == nil {
+		return "-"
+	}
+	return strconv.FormatFloat(*v, 'f', 0, 64)
+}
+
 // backends returns the states of back ends.
 func backends(states map[string]string) string {
 	var list []string
@@ -87,13 +95,13 @@ func backends(states map[string]string) string {
 }
 
 func (p *page) bizTypeTable() []string {
-	rows := [][]string{{"BIZ TYPE", "NUMBERS/S", "REFUSED/S", "STEP", "LASTS", "LEFT", "TROUBLE"}}
+	rows := [][]string{{"BIZ TYPE", "NUMBERS/S", "REFUSED/S", "HIGHEST", "STEP", "LASTS", "LEFT", "TROUBLE"}}
 	for _, b := range p.BizTypes {
 		name := b.BizType
 		if name == otherBizTypes {
 			name = "(others)"
 		}
-		rows = append(rows, []string{name, rate(&b.Numbers), rate(&b.Refused), rate(b.Step), span(b.LastsMS), span(b.LeftMS), b.troubles()})
+		rows = append(rows, []string{name, rate(&b.Numbers), rate(&b.Refused), whole(b.Highest), rate(b.Step), span(b.LastsMS), span(b.LeftMS), b.troubles()})
 	}
 	return table(rows)
 }

@@ -44,6 +44,8 @@ seqd_http_requests_in_flight 3
 seqd_http_connections 4
 # TYPE seqd_segment_step gauge
 seqd_segment_step{biz_type="order"} 64000
+# TYPE seqd_segment_highest gauge
+seqd_segment_highest{biz_type="order"} 4.000000000001e+12
 # TYPE seqd_segment_in_hand_seconds gauge
 seqd_segment_in_hand_seconds{biz_type="order"} 1800
 seqd_segment_in_hand_seconds{biz_type="invite"} +Inf
@@ -75,9 +77,9 @@ func TestPage(t *testing.T) {
 NODE    STATE  NUMBERS/S  REQ/S  REFUSED/S  P50    P99    BACK ENDS  UP    IN FLIGHT  CONNS  VERSION
 a:8080  ready  1,500      4,508  8          55 µs  99 µs  store ok   12 s  3          9      v1
 
-BIZ TYPE  NUMBERS/S  REFUSED/S  STEP    LASTS   LEFT  TROUBLE
-order     1,500      0          64,000  30 min  -
-invite    0          4          -       -       -     rate_limited`
+BIZ TYPE  NUMBERS/S  REFUSED/S  HIGHEST        STEP    LASTS   LEFT  TROUBLE
+order     1,500      0          4000000000001  64,000  30 min  -
+invite    0          4          -              -       -       -     rate_limited`
 	p.cut(20)
 	if got := strings.Join(p.lines(), "\n"); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)

@@ -179,8 +179,23 @@ func (c *checker) resources(n *node.Node) {
 	})
 	c.on(n.URL, call{op: history, target: "/biz-types/order/history", status: 200})
 	c.on(n.URL, call{op: history, target: "/biz-types/order/history?limit=1&from=2000-01-01T00:00:00Z&to=2100-01-01T00:00:00Z", status: 200})
+	c.on(n.URL, call{op: history, target: "/biz-types/order/history?id=100&caller=shop&requestId=r1&number=100", status: 200})
+	c.on(n.URL, call{op: history, target: "/biz-types/order/history?number=0", status: 400, code: "invalid_request", wrong: true})
 	c.on(n.URL, call{op: history, target: "/biz-types/order/history?limit=0", status: 400, code: "invalid_request", wrong: true})
 	c.on(n.URL, call{op: history, target: "/biz-types/user/history", status: 404, code: "not_found"})
+	const erase = "DELETE /biz-types/{name}/history"
+	c.on(n.URL, call{op: erase, target: "/biz-types/order/history", status: 400, code: "invalid_request"})
+	c.on(n.URL, call{op: erase, target: "/biz-types/user/history?caller=a", status: 404, code: "not_found"})
+	c.on(n.URL, call{op: erase, target: "/biz-types/order/history?before=2000-01-01T00:00:00Z&caller=a", status: 200})
+	c.on(n.URL, call{op: "GET /biz-types/{name}/counter", target: "/biz-types/order/counter", status: 200})
+	for target, code := range map[string]string{"order/counter?key=a": "invalid_key", "order/counter?period=2026": "invalid_request", "user/counter": "invalid_request"} {
+		c.on(n.URL, call{op: "GET /biz-types/{name}/counter", target: "/biz-types/" + target, status: 400, code: code})
+	}
+	c.on(n.URL, call{op: "GET /biz-types/{name}/counter", target: "/biz-types/nobody/counter", status: 404, code: "unknown_biz_type"})
+	for _, query := range []string{"", "?limit=1", "?bizType=order", "?after=order"} {
+		c.on(n.URL, call{op: "GET /counters", target: "/counters" + query, status: 200})
+	}
+	c.on(n.URL, call{op: "GET /counters", target: "/counters?limit=0", status: 400, code: "invalid_request", wrong: true})
 	c.on(n.URL, call{op: stats, target: "/biz-types/order/stats", status: 200})
 	c.on(n.URL, call{op: stats, target: "/biz-types/order/stats?x=1", status: 400, code: "invalid_request"})
 	c.on(n.URL, call{op: stats, target: "/biz-types/user/stats", status: 404, code: "not_found"})
@@ -335,7 +350,7 @@ func (c *checker) storeAway() {
 			c.on(away.URL, call{op: op, target: "/events?bizType=order", status: 503})
 		case path == "/healthz" || path == "/openapi.json" || path == "/docs" || path == "/metrics" || path == "/settings" || path == "/errors/{code}":
 			c.on(away.URL, call{op: op, target: target, status: 200})
-		case strings.HasPrefix(path, "/seq/") || path == "/readyz" || path == "/audit" || path == "/snapshot" || path == "/overview" || path == "/worker-pools" || path == "/subscriptions" || path == "/jobs/{job}" || path == "/jobs/{job}/result" || path == "/workers/{pool}/{lease}" || method == "GET" && strings.HasPrefix(path, "/biz-types/{name}/"):
+		case strings.HasPrefix(path, "/seq/") || path == "/readyz" || path == "/audit" || path == "/counters" || path == "/snapshot" || path == "/overview" || path == "/worker-pools" || path == "/subscriptions" || path == "/jobs/{job}" || path == "/jobs/{job}/result" || path == "/workers/{pool}/{lease}" || method == "GET" && strings.HasPrefix(path, "/biz-types/{name}/"):
 			c.on(away.URL, call{op: op, target: target, status: 503})
 		}
 	}

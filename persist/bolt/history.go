@@ -140,6 +140,18 @@ func (h *history) List(ctx context.Context, query persist.HistoryQuery) (list []
 	return list, translate(err)
 }
 
+// Remove implements [persist.HistoryStore].
+func (h *history) Remove(ctx context.Context, bizType string, ids []string) error {
+	return h.update(ctx, func(b *bbolt.Bucket) error {
+		for _, id := range ids {
+			if err := b.Delete([]byte(persist.HistoryRecord{BizType: bizType, ID: id}.PersistID())); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 // Purge implements [persist.HistoryStore].
 func (h *history) Purge(ctx context.Context, bizType string, before int64, limit int) (int, error) {
 	low, high, err := persist.PurgeRange(bizType, before)

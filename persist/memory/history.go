@@ -79,6 +79,21 @@ func (h *history) List(ctx context.Context, query persist.HistoryQuery) (found [
 	return found, err
 }
 
+// Remove implements [persist.HistoryStore].
+func (h *history) Remove(ctx context.Context, bizType string, ids []string) error {
+	gone := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		gone[id] = true
+	}
+	return h.locked(ctx, func() error {
+		list := slices.DeleteFunc(h.records[bizType], func(r persist.HistoryRecord) bool { return gone[r.ID] })
+		if h.records[bizType] = list; len(list) == 0 {
+			delete(h.records, bizType)
+		}
+		return nil
+	})
+}
+
 // Purge implements [persist.HistoryStore].
 func (h *history) Purge(ctx context.Context, bizType string, before int64, limit int) (n int, err error) {
 	_, high, err := persist.PurgeRange(bizType, before)

@@ -148,6 +148,21 @@ func (h *history) List(ctx context.Context, query persist.HistoryQuery) (list []
 	return list, nil
 }
 
+// Remove implements [persist.HistoryStore].
+func (h *history) Remove(ctx context.Context, bizType string, ids []string) error {
+	ctx, cancel, err := h.begin(ctx)
+	defer cancel()
+	if err != nil || len(ids) == 0 {
+		return err
+	}
+	whole := make([]string, len(ids))
+	for i, id := range ids {
+		whole[i] = persist.HistoryRecord{BizType: bizType, ID: id}.PersistID()
+	}
+	_, err = h.collection.DeleteMany(ctx, bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: whole}}}})
+	return translate(err)
+}
+
 // Purge implements [persist.HistoryStore].
 func (h *history) Purge(ctx context.Context, bizType string, before int64, limit int) (int, error) {
 	low, high, err := persist.PurgeRange(bizType, before)

@@ -41,6 +41,7 @@ func RunHistory(t *testing.T, wholesale bool, open HistoryFactory) {
 		{"biz types do not touch each other", testHistoryApart, false},
 		{"a query for a key finds its records alone", testHistoryKey, false},
 		{"paging while others append", testHistoryPaging, false},
+		{"what is removed is gone, and nothing else", testHistoryRemove, true},
 		{"purge takes the oldest, some at a time", testHistoryPurge, true},
 		{"of many purges each record goes once", testHistoryPurgeRace, true},
 		{"bad input changes nothing", testHistoryBad, false},
@@ -258,6 +259,22 @@ func testHistoryPaging(s *historySuite) {
 		}
 	}
 	wg.Wait()
+}
+
+func testHistoryRemove(s *historySuite) {
+	s.append(historyRecords("order", 1, 5)...)
+	s.append(historyRecord("other", 2))
+	for _, numbers := range [][]int64{nil, {2, 4, 9}, {4}} {
+		var ids []string
+		for _, n := range numbers {
+			ids = append(ids, historyRecord("order", n).ID)
+		}
+		if err := s.history.Remove(s.Context(), "order", ids); err != nil {
+			s.Error(err)
+		}
+	}
+	s.wants(persist.HistoryQuery{BizType: "order", Limit: 100}, 5, 3, 1)
+	s.wants(persist.HistoryQuery{BizType: "other", Limit: 100}, 2)
 }
 
 func testHistoryPurge(s *historySuite) {

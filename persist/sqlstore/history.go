@@ -108,6 +108,19 @@ func historyWhere(query persist.HistoryQuery, low, high string) (where string, p
 	return where + " AND POSITION(? IN body) > 0", append(params, member[1:len(member)-1]), nil
 }
 
+// Remove implements [persist.HistoryStore].
+func (h *history) Remove(ctx context.Context, bizType string, ids []string) error {
+	if len(ids) == 0 {
+		return ctx.Err()
+	}
+	var params []any
+	for _, id := range ids {
+		params = append(params, []byte(persist.HistoryRecord{BizType: bizType, ID: id}.PersistID()))
+	}
+	_, err := h.exec(ctx, "remove history", "DELETE FROM seqd_history WHERE id IN "+list(len(ids)), params...)
+	return err
+}
+
 // Purge implements [persist.HistoryStore].
 func (h *history) Purge(ctx context.Context, bizType string, before int64, limit int) (int, error) {
 	low, high, err := persist.PurgeRange(bizType, before)

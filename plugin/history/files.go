@@ -333,6 +333,9 @@ func (f *files) olderFiles() ([]older, error) {
 	return list, nil
 }
 
+// Remove implements [persist.HistoryStore]. Files only grow.
+func (f *files) Remove(context.Context, string, []string) error { return errors.ErrUnsupported }
+
 // Purge implements [persist.HistoryStore] for all biz types at once: it removes files whose records
 // are all too old, and returns 0.
 func (f *files) Purge(ctx context.Context, bizType string, before int64, limit int) (int, error) {

@@ -378,6 +378,7 @@ func TestWrongQueries(t *testing.T) {
 		"after=x": "after", "after=": "after", "after=" + strings.Repeat("G", 40): "after",
 		"key=": "key", "key=a%20b": "key", "key=a&key=a": "key", "key=" + strings.Repeat("a", 65): "key",
 		"from=yesterday": "from", "to=2026-01-31": "to", "from=": "from", "colour=red": "colour", "Limit=5": "Limit",
+		"id=": "id", "number=0": "number", "number=x": "number", "id=1&id=2": "id", "caller=a&caller=b": "caller",
 	} {
 		values := must.Get(url.ParseQuery(query))(t)
 		code := seqd.CodeInvalidRequest

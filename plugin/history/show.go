@@ -46,14 +46,12 @@ type shownRecord struct {
 
 // Show implements [seqd.Resource]. It does not show what is still in the queue of a node.
 func (h *Plugin) Show(ctx context.Context, query url.Values) (any, error) {
-	q, err := parse(query)
+	q, wanted, err := parse(query)
 	if err != nil {
 		return nil, err
 	}
-	limit := q.Limit
 	q.BizType = h.bizType
-	q.Limit++ // one more tells whether there is a next page
-	list, err := h.pipe.list(ctx, q)
+	list, next, err := h.pipe.find(ctx, q, &wanted)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return nil, ctx.Err()
@@ -62,11 +60,7 @@ func (h *Plugin) Show(ctx context.Context, query url.Values) (any, error) {
 	case err != nil:
 		return nil, err
 	}
-	answer := page{BizType: h.bizType, Records: make([]shownRecord, 0, min(len(list), limit))}
-	if len(list) > limit {
-		list = list[:limit]
-		answer.Next = list[limit-1].ID
-	}
+	answer := page{BizType: h.bizType, Records: make([]shownRecord, 0, len(list)), Next: next}
 	for _, r := range list {
 		answer.Records = append(answer.Records, shownRecord{
 			At: time.UnixMilli(r.Time).UTC().Format("2006-01-02T15:04:05.000Z07:00"), Key: r.Key, First: r.First, Last: r.Last, Count: r.Count, Runs: r.Runs, IDs: r.IDs,
@@ -93,18 +87,22 @@ func (p *pipe) list(ctx context.Context, q persist.HistoryQuery) ([]persist.Hist
 var errSearching = &seqd.Error{Code: seqd.CodeOverloaded, Detail: "others search the history", RetryAfter: time.Second}
 
 // parse parses the parameters.
-func parse(query url.Values) (persist.HistoryQuery, error) {
-	q := persist.HistoryQuery{Limit: defaultLimit}
+func parse(query url.Values) (q persist.HistoryQuery, s wanted, err error) {
+	q.Limit = defaultLimit
 	for _, key := range slices.Sorted(maps.Keys(query)) {
 		given := query[key]
 		if len(given) != 1 {
-			return q, wrong(key, "is given %d times", len(given))
+			return q, s, wrong(key, "is given %d times", len(given))
 		}
-		if err := set(&q, key, given[0]); err != nil {
-			return q, err
+		known, err := s.set(key, given[0])
+		if !known {
+			err = set(&q, key, given[0])
+		}
+		if err != nil {
+			return q, s, err
 		}
 	}
-	return q, nil
+	return q, s, nil
 }
 
 func set(q *persist.HistoryQuery, key, value string) (err error) {
@@ -130,7 +128,7 @@ func set(q *persist.HistoryQuery, key, value string) (err error) {
 	case "to":
 		q.To, err = moment(key, value)
 	default:
-		return seqd.Errorf(seqd.CodeInvalidRequest, "there is no parameter %.40q; the parameters are limit, after, key, from and to", key)
+		return seqd.Errorf(seqd.CodeInvalidRequest, "there is no parameter %.40q; the parameters are limit, after, key, from, to, id, number, caller and requestId", key)
 	}
 	return err
 }

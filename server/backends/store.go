@@ -23,7 +23,17 @@ const closeTimeout = 5 * time.Second
 
 // NewStore opens a store, for commands that run beside the service.
 func NewStore(ctx context.Context, cfg config.Store, now func() time.Time) (persist.Store, error) {
-	store, err := newStore(ctx, cfg, driver.How{Now: now, Beside: true})
+	return existing(ctx, cfg, driver.How{Now: now, Beside: true})
+}
+
+// ReadStore opens a store for commands that change nothing in it.
+func ReadStore(ctx context.Context, cfg config.Store, now func() time.Time) (persist.Store, error) {
+	return existing(ctx, cfg, driver.How{Now: now, ReadOnly: true})
+}
+
+// existing opens a store that a node has made.
+func existing(ctx context.Context, cfg config.Store, how driver.How) (persist.Store, error) {
+	store, err := newStore(ctx, cfg, how)
 	if err != nil {
 		return nil, err
 	}

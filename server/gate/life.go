@@ -20,6 +20,8 @@ type Running struct {
 	Catalogue admin.Catalogue
 	Nodes     admin.Nodes
 	Figures   admin.Figures
+	// Standings shows how far counters have come.
+	Standings admin.Standings
 	// Workers leases worker IDs to other programs.
 	Workers admin.Workers
 	// Jobs issue many numbers in the background.

@@ -139,7 +139,7 @@ func cut(text string, most int) string {
 }
 
 // shownParams are the query parameters that are logged.
-var shownParams = []string{"count", "key", "ttl", "period", "after", "limit", "from", "to", "dryRun", "force"}
+var shownParams = []string{"count", "key", "ttl", "period", "after", "limit", "from", "to", "before", "caller", "dryRun", "force"}
 
 // shownQuery returns a query as it is logged: the known parameters that have plausible values, as
 // handlers read them, whatever was escaped. Nothing is shown after a token: Tinyid's client does

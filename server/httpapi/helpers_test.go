@@ -181,7 +181,7 @@ func newAPI(tb testing.TB, definitions ...issuer.Definition) *httpapi.API {
 // ready lets an API issue, and administrators manage some definitions. It keeps answers if there is
 // something that does.
 func ready(api *httpapi.API, issuer *issuer.Issuer, answers ...gate.Answers) {
-	r := &gate.Running{Issuer: issuer, Catalogue: newDefinitions(), Nodes: alone{}, Figures: still{}, Snapshot: saved, Workers: newWorkers(func() time.Time { return now }, api.Gate())}
+	r := &gate.Running{Issuer: issuer, Catalogue: newDefinitions(), Nodes: alone{}, Figures: still{}, Snapshot: saved, Standings: counted{}, Workers: newWorkers(func() time.Time { return now }, api.Gate())}
 	docs := memory.New(func() time.Time { return now }).Documents()
 	r.Jobs = jobs.New(jobs.Options{
 		Documents: docs, Terms: terms.New(terms.Options{Documents: docs, Now: time.Now, Log: slog.New(slog.DiscardHandler)}), Issuer: issuer,

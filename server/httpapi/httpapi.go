@@ -104,6 +104,7 @@ func (a *API) routes(opts Options) {
 	e.GET("/seq/:bizType/parse/:id", errs.handler(parsing{a.gate}.parse))
 	a.ledgerRoutes()
 	e.GET("/biz-types/:bizType/:resource", a.lent(resources{a.gate, accounts{a.gate}}.show))
+	e.DELETE(historyRoute, a.lent(resources{a.gate, accounts{a.gate}}.eraseHistory))
 	if opts.Tokens != nil {
 		a.tokenRoutes(tokenRoutes{opts.Tokens})
 	}
@@ -138,6 +139,7 @@ const (
 	reservationParam = "reservation"
 	reservationRoute = "/seq/:bizType/reservations/:" + reservationParam
 	confirmRoute     = reservationRoute + "/confirm"
+	historyRoute     = "/biz-types/:bizType/history"
 	voidsRoute       = "/biz-types/:bizType/voids"
 )
 
@@ -182,6 +184,7 @@ func (a *API) adminRoutes() {
 	a.subscriptionRoutes(admin)
 	e.GET(snapshotPath, a.middleware.errors.handler(admin.handler(saveSnapshot)))
 	e.GET("/nodes", a.lent(admin.nodes(listNodes)))
+	e.GET(countersRoute, a.lent(admin.handler(listCounters)))
 	e.GET("/overview", a.lent(overview{a.gate}.show))
 }
 

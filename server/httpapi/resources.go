@@ -3,6 +3,7 @@ package httpapi
 import (
 	"net/http"
 	"net/url"
+	"strconv"
 
 	"github.com/gin-gonic/gin"
 
@@ -10,15 +11,15 @@ import (
 	"github.com/seqd/seqd/server/gate"
 )
 
-// resources serves what there is to see of a biz type: its account, its keys, and what plugins offer,
-// such as its history.
+// resources serves what there is to see of a biz type: its account, its keys, its counter, and what
+// plugins offer, such as its history.
 type resources struct {
 	gate     *gate.Gate
 	accounts accounts
 }
 
-// show answers GET /biz-types/{bizType}/{resource}. The account and the keys have no routes of their
-// own, because gin names wrong methods in Allow if a path has both a route and a route with a
+// show answers GET /biz-types/{bizType}/{resource}. The account, the keys and the counter have no
+// routes of their own, because gin names wrong methods in Allow if a path has both a route and a route with a
 // parameter.
 func (r resources) show(c *gin.Context) error {
 	switch c.Param("resource") {
@@ -26,8 +27,32 @@ func (r resources) show(c *gin.Context) error {
 		return r.accounts.gaps(c)
 	case "keys":
 		return r.accounts.keys(c)
+	case "counter":
+		return administration{r.gate}.handler(showCounter)(c)
 	}
 	return r.plugins(c)
+}
+
+// eraseHistory answers DELETE /biz-types/{bizType}/history.
+func (r resources) eraseHistory(c *gin.Context) error {
+	issuer, err := r.gate.Issuer()
+	if err != nil {
+		return err
+	}
+	if _, err := readQuery(c.Request.URL.RawQuery, "before", "caller", "after"); err != nil {
+		return err
+	}
+	query, err := url.ParseQuery(c.Request.URL.RawQuery)
+	if err != nil {
+		return seqd.Errorf(seqd.CodeInvalidRequest, "the query cannot be read")
+	}
+	erased, err := issuer.Erase(c.Request.Context(), c.Param("bizType"), "history", query)
+	if err != nil {
+		return err
+	}
+	c.Writer.Header()["Cache-Control"] = noStore
+	writeJSON(c, http.StatusOK, jsonType, erased)
+	return nil
 }
 
 // plugins answers with what a plugin offers.
@@ -39,6 +64,15 @@ func (r resources) plugins(c *gin.Context) error {
 	query, err := url.ParseQuery(c.Request.URL.RawQuery)
 	if err != nil {
 		return seqd.Errorf(seqd.CodeInvalidRequest, "the query cannot be read")
+	}
+	if id := query.Get("id"); c.Param("resource") == "history" && id != "" && !query.Has("number") {
+		// One that cannot be read, because it was issued otherwise, is looked for as it is.
+		if p, err := issuer.ParseOf(c.Request.Context(), c.Param("bizType"), id, query.Get("key")); err == nil {
+			query.Set("number", strconv.FormatInt(p.Number, 10))
+			if p.Key != "" {
+				query.Set("key", p.Key)
+			}
+		}
 	}
 	shown, err := issuer.Resource(c.Request.Context(), c.Param("bizType"), c.Param("resource"), query)
 	if err != nil {

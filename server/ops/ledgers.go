@@ -168,19 +168,19 @@ func everyLedger(ctx context.Context, store persist.Store) iter.Seq2[namedLedger
 	}
 }
 
-// ledgerNames returns the names of all gapless counters, or of those that stand still.
-func (f *repair) ledgerNames(ctx context.Context, stopped bool) (names []string, err error) {
+// ledgerNames calls add with the names of all gapless counters, or of those that stand still.
+func (f *repair) ledgerNames(ctx context.Context, stopped bool, add func(name string)) error {
 	fence, err := fenceOf(ctx, f.store)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for l, err := range everyLedger(ctx, f.store) {
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if !stopped || fence.stops(l.state) {
-			names = append(names, l.counter)
+			add(l.counter)
 		}
 	}
-	return names, nil
+	return nil
 }

@@ -153,6 +153,8 @@ type repair struct {
 	cursors *rediscursor.Options    // nil if no counter has a cursor
 	known   map[string]seqd.BizType // that were looked for
 	fence   presentFence
+	// read are the names that namesOf has read; nil if it reads them anew each time.
+	read map[namesRead]map[string][]string
 }
 
 // repairing opens the store and Redis, and calls f. counter is one of those to raise.

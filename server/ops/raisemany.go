@@ -88,9 +88,10 @@ func RaiseAll(ctx context.Context, cfg *config.Config, marks []Mark, how How, te
 // By says which counters [RaiseBy] raises, and how far.
 type By struct {
 	// BizType names a biz type, and, after an @, a period of it: invoice or invoice@2026. All
-	// counters that the store has of it are raised, those of all keys. In a dry run "" stands for all
-	// biz types.
+	// counters that the store has of it are raised, those of all keys.
 	BizType string
+	// All is whether those of all biz types are raised. Then BizType is "". A dry run needs no All.
+	All bool
 	// Gap is how much above the highest number that the store knows, 0 to 2^53 − 1.
 	Gap int64
 	// Stopped is whether only gapless counters are raised that stand still after a failover. Then
@@ -108,8 +109,8 @@ func RaiseBy(ctx context.Context, cfg *config.Config, by By, how How, tell func(
 	}
 	return repairing(ctx, cfg, by.BizType, how, func(f *repair) error {
 		list := func() ([]job, error) { return f.jobsOf(ctx, by) }
-		if by.BizType == "" && how.DryRun {
-			list = func() ([]job, error) { return f.everyJob(ctx) }
+		if by.All || by.BizType == "" && how.DryRun {
+			list = func() ([]job, error) { return f.everyJob(ctx, by) }
 		}
 		jobs, err := list()
 		if err != nil {
@@ -142,9 +143,8 @@ func (f *repair) jobsOf(ctx context.Context, by By) (jobs []job, err error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range names {
-		of, _, period, whole := seqd.SplitCounter(name)
-		if of != bizType || !whole || dated && period != digits {
+	for _, name := range names[bizType] {
+		if _, _, period, whole := seqd.SplitCounter(name); !whole || dated && period != digits {
 			continue
 		}
 		t, err := f.find(ctx, name)
@@ -154,7 +154,7 @@ func (f *repair) jobsOf(ctx context.Context, by By) (jobs []job, err error) {
 		jobs = append(jobs, job{t, func(highest int64) int64 { return highest + min(by.Gap, seqd.MaxNumber-highest) }})
 	}
 	switch {
-	case len(jobs) > 0 || f.how.DryRun:
+	case len(jobs) > 0 || f.how.DryRun || by.All:
 		return jobs, nil
 	case by.Stopped: // then there must be one that does not stand still
 		_, err := f.jobsOf(ctx, By{BizType: by.BizType})
@@ -163,14 +163,19 @@ func (f *repair) jobsOf(ctx context.Context, by By) (jobs []job, err error) {
 	return nil, fmt.Errorf("%w: the store has no such counter of %s", ErrRaise, by.BizType)
 }
 
-// everyJob returns a job for each counter of the store, which raises it by nothing.
-func (f *repair) everyJob(ctx context.Context) (jobs []job, err error) {
+// everyJob returns a job for each counter of the store.
+func (f *repair) everyJob(ctx context.Context, by By) (jobs []job, err error) {
+	f.read = make(map[namesRead]map[string][]string) // once for all biz types
 	list, _, err := allDefined(ctx, f.cfg, f.store)
 	for _, b := range list {
 		if _, counts := counterOf(b, time.Now()); !counts {
 			continue
 		}
-		more, err := f.jobsOf(ctx, By{BizType: b.Name})
+		if owner, err := f.owner(ctx, b.Name); err == nil && by.Stopped && !owner.ledger {
+			continue // after a failover it continues by itself
+		}
+		by.BizType = b.Name
+		more, err := f.jobsOf(ctx, by)
 		if err != nil {
 			return nil, err
 		}
@@ -179,19 +184,35 @@ func (f *repair) everyJob(ctx context.Context) (jobs []job, err error) {
 	return jobs, err
 }
 
-// namesOf returns the names of the counters that the store has, of all biz types whose counters are
-// kept as those of t.
-func (f *repair) namesOf(ctx context.Context, t target, stopped bool) (names []string, err error) {
+// namesRead says which names were read.
+type namesRead struct{ ledgers, stopped bool }
+
+// namesOf returns, by biz type, the names of the counters that the store has, of all biz types whose
+// counters are kept as those of t.
+func (f *repair) namesOf(ctx context.Context, t target, stopped bool) (names map[string][]string, err error) {
+	which := namesRead{t.ledger, stopped}
+	if names, known := f.read[which]; known {
+		return names, nil
+	}
+	names = make(map[string][]string)
+	add := func(name string) {
+		bizType, _, _, _ := seqd.SplitCounter(name)
+		names[bizType] = append(names[bizType], name)
+	}
 	if t.ledger {
-		return f.ledgerNames(ctx, stopped)
-	}
-	for c, err := range persist.EveryCounter(ctx, f.store.Counters()) {
-		if err != nil {
-			return nil, err
+		err = f.ledgerNames(ctx, stopped, add)
+	} else {
+		for c, wrong := range persist.EveryCounter(ctx, f.store.Counters()) {
+			if err = wrong; err != nil {
+				break
+			}
+			add(c.BizTag)
 		}
-		names = append(names, c.BizTag)
 	}
-	return names, nil
+	if f.read != nil && err == nil {
+		f.read[which] = names
+	}
+	return names, err
 }
 
 // job is a counter to raise; to is described at [repair.raise].

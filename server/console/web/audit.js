@@ -14,6 +14,7 @@ const verbs = {
   "POST /biz-types/*/disable": "Disable biz type",
   "POST /biz-types/*/enable": "Enable biz type",
   "POST /biz-types/*/voids": "Make a number void of biz type",
+  "DELETE /biz-types/*/history": "Remove history of biz type",
   "POST /tokens": "Create token",
   "PATCH /tokens/*": "Change token",
   "DELETE /tokens/*": "Delete token",

@@ -16,7 +16,7 @@ import {
   button, codeLink, empty, errorNotice, facts, fill, linkButton, notice, page, section, status,
   tabs,
 } from "./ui.js";
-import { meaning, rate, sentence, time } from "./words.js";
+import { meaning, number, rate, sentence, time } from "./words.js";
 
 /**
  * The tabs: name in the address, title, show(pane, it, ctx), and which biz types have it. A new one
@@ -116,13 +116,19 @@ function showOverview(pane, it, ctx) {
   const changed = h("div", { role: "status" });
   const state = h("div");
   const figures = h("div");
-  put(pane, changed, section("State", {}, state, figures), section("What it is", {}, terms([
+  const counter = h("div");
+  put(pane, changed, section("State", {}, state, counter, figures), section("What it is", {}, terms([
     ...describe(it.strategy, it.get, it.plugins),
     ["Changed", [time(it.updatedAt, "full"), ", ", time(it.updatedAt, "ago")]],
     ["Source", it.source === "config" ? "The configuration." : "The API or this console."],
   ])));
   live(ctx, state, "/readyz", (ready) => stateOf(it, ready), (error) => ( // 503 says what cannot issue
     error.problem?.bizTypes ? stateOf(it, error.problem) : errorNotice(error)));
+  if (!it.get("keyed") && it.strategy !== "snowflake") {
+    live(ctx, counter, path`/biz-types/${it.name}/counter`, ({ highest, period }) => facts([
+      [`Highest number that has left the store${period ? `, in ${period}` : ""}`, number(highest)],
+    ]), () => null); // a strategy of somebody else may have no counter
+  }
   live(ctx, figures, "/overview", ({ busiest, runsOut, complete }) => {
     const busy = busiest.find((one) => one.bizType === it.name);
     const ended = runsOut.some(({ bizType, what, lastsMs }) => // /readyz does not count that

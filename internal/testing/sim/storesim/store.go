@@ -239,6 +239,12 @@ func (h history) List(ctx context.Context, query persist.HistoryQuery) ([]persis
 	})
 }
 
+func (h history) Remove(ctx context.Context, bizType string, ids []string) error {
+	return h.s.tell(ctx, Call{"remove history", bizType, true}, func(db *database) error {
+		return db.store.History().Remove(background, bizType, ids)
+	})
+}
+
 func (h history) Purge(ctx context.Context, bizType string, before int64, limit int) (int, error) {
 	return ask(ctx, h.s, Call{"purge history", bizType, true}, func(db *database) (int, error) {
 		return db.store.History().Purge(background, bizType, before, limit)
