@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -33,13 +34,13 @@ bizTypes: [{name: order, restoreGap: 2000000}, {name: big}, {name: invoice, stra
 // cutOff is a store whose writes fail after some, as those of a process that is killed.
 type cutOff struct {
 	persist.Store
-	left *int
+	left *atomic.Int64
 }
 
 var errCut = errors.New("cut off")
 
 func (c cutOff) take() error {
-	if *c.left--; *c.left < 0 {
+	if c.left.Add(-1) < 0 {
 		return errCut
 	}
 	return nil
@@ -104,8 +105,10 @@ func (c cutSlots) Swap(ctx context.Context, registry string, swap persist.SlotSw
 
 // into returns a context in which commands open a store that fails after some writes.
 func into(t *testing.T, store persist.Store, writes int) context.Context {
+	left := new(atomic.Int64)
+	left.Store(int64(writes))
 	return seams.With(t.Context(), seams.Seams{OpenStore: func(context.Context, driver.How) (persist.Store, error) {
-		return cutOff{store, &writes}, nil
+		return cutOff{store, left}, nil
 	}})
 }
 
