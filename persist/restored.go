@@ -49,10 +49,16 @@ func ReadRestored(ctx context.Context, documents reader) (r Restored, d Document
 	if d, err = documents.Read(ctx, RestoredKind, RestoredKey); err != nil {
 		return r, d, err
 	}
-	if json.Unmarshal([]byte(d.Body), &r) != nil || r.Gap < 1 {
-		return r, d, invalid("%s: %.100q", d.PersistID(), d.Body)
+	r, err = RestoredIn(d)
+	return r, d, err
+}
+
+// RestoredIn returns what a document says about a restore.
+func RestoredIn(d Document) (r Restored, err error) {
+	if d.Kind != RestoredKind || json.Unmarshal([]byte(d.Body), &r) != nil || r.Gap < 1 {
+		return r, invalid("%s: %.100q", d.PersistID(), d.Body)
 	}
-	return r, d, nil
+	return r, nil
 }
 
 // Document returns the document of r, of a revision.

@@ -107,6 +107,7 @@ type restoring struct {
 	fence   string
 	now     int64            // of the store, when the restore began
 	gaps    map[string]int64 // by biz type
+	before  int64            // the gap of a restore before the snapshot, which nobody had confirmed
 
 	mu   sync.Mutex // guards what follows
 	seen map[string]bool
@@ -130,6 +131,9 @@ func (r *restoring) look() (err error) {
 			if state, err := ledger.Decode(d); err == nil && h.Fence != "" && state.Fence != h.Fence {
 				stood = d.Key
 			}
+		}
+		if before, err := persist.RestoredIn(*d); err == nil {
+			r.before = before.Gap
 		}
 		// A definition that this build cannot read has the least gap. Its biz type issues nothing.
 		if b, ok := definitions.Of(r.cfg, *d); ok {
@@ -280,6 +284,7 @@ func (r *restoring) fill(ctx context.Context) error {
 			counters = append(counters, *record.Counter)
 		case record.History != nil:
 			history = append(history, *record.History)
+		case record.Document.Kind == persist.RestoredKind: // end writes another one
 		case record.Document.Kind == persist.LedgerKind:
 			if *record.Document, err = r.raisedLedger(*record.Document); err != nil {
 				return err
@@ -327,12 +332,13 @@ func (r *restoring) to(counter string, last, gap int64) int64 {
 func (r *restoring) raisedCounter(c snapshot.Counter) persist.Counter {
 	next := c.Counter
 	if bizType, _, _, whole := seqd.SplitCounter(c.BizTag); whole && !sabotage.Off(sabotage.RestoreRaise) {
-		gap := max(leastGap, r.gaps[bizType], 10*min(c.Step, seqd.MaxNumber/10))
+		usual := max(leastGap, r.gaps[bizType], 10*min(c.Step, seqd.MaxNumber/10))
+		gap := usual
 		if r.how.By != nil {
 			gap = *r.how.By
 		}
-		if c.FailedOver { // there was a gap to come already
-			gap += min(gap, seqd.MaxNumber-gap)
+		if c.FailedOver { // there was a gap to come already, whatever was issued since the snapshot
+			gap += min(usual, seqd.MaxNumber-gap)
 		}
 		next.Max = r.to(c.BizTag, c.Max, gap)
 	}
@@ -513,9 +519,10 @@ func (r *restoring) end(ctx context.Context) error {
 	for _, gap := range r.gaps {
 		restored.Gap = max(restored.Gap, gap)
 	}
-	if r.how.By != nil {
+	if r.how.By != nil && !r.contents.FailedOver {
 		restored.Gap = *r.how.By
 	}
+	restored.Gap = max(restored.Gap, r.before)
 	if restored.Gap > 0 { // otherwise nothing was issued that the store could lack
 		if err := r.store.Documents().Create(ctx, restored.Document(1)); err != nil && !errors.Is(err, persist.ErrExists) {
 			return err

@@ -231,6 +231,24 @@ func TestLostCountersBeginAboveAGap(t *testing.T) {
 	must.Do(t, node.Counters().Create(ctx, persist.Counter{BizTag: "tenant/fresh", Max: 10, Step: 10}))
 }
 
+// A gap of 0 says that nothing was issued since the snapshot. It says nothing about counters that a
+// former restore or a failover may have lost.
+func TestGapOfZeroKeepsTheGapsBefore(t *testing.T) {
+	ctx := t.Context()
+	from := issued(t)
+	must.Do(t, from.Documents().Create(ctx, persist.Restored{At: 5, Gap: 3_000_000}.Document(1)))
+	cfg, file := saved(t, from)
+	store := memory.New(time.Now)
+	must.Do(t, Restore(into(t, store, endless), cfg, file, Restoring{By: number(0), Gapless: number(0)}, quietly))
+	again, _, err := persist.ReadRestored(ctx, store.Documents())
+	must.Do(t, err)
+	must.Equal(t, again.Gap, 3_000_000)
+
+	r := restoring{how: Restoring{By: number(0)}}
+	lost := snapshot.Counter{Counter: persist.Counter{BizTag: "order", Max: 5, Step: 1}, FailedOver: true}
+	must.Equal(t, r.raisedCounter(lost).Max, 5+leastGap)
+}
+
 // Every bad file, store and argument is refused before anything is written.
 func TestBadRestores(t *testing.T) {
 	from := issued(t)

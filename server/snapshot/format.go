@@ -48,6 +48,8 @@ type Header struct {
 	// Fence is the present one of a store that can lose something; "" for others. A gapless counter
 	// with another one stood still.
 	Fence string `json:"fence,omitempty"`
+	// FailedOver is whether the store may have lost counters that nobody had raised yet.
+	FailedOver bool `json:"failedOver,omitempty"`
 }
 
 // Counter is a counter, and what its JSON leaves out.

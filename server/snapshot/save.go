@@ -14,9 +14,9 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// passing are the kinds of documents that a snapshot leaves out: they say which nodes, sessions and
-// restores there are now. A restore writes that of the cluster.
-var passing = []string{persist.ClusterKind, persist.RestoredKind, "node", "nodesession", "leader", "permit", "figures", "session"}
+// passing are the kinds of documents that a snapshot leaves out: they say which nodes and sessions
+// there are now. A restore writes that of the cluster.
+var passing = []string{persist.ClusterKind, "node", "nodesession", "leader", "permit", "figures", "session"}
 
 // A record that another one follows from is read before it, and one that is written first is read
 // last. So a snapshot has everything that began before it, at the place where it was or at the one
@@ -49,13 +49,13 @@ func Save(ctx context.Context, store persist.Store, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	h := Header{Format, version.Of(""), cluster.ID, cluster.Timestamp, began.UnixMilli(), ""}
+	h := Header{Format, version.Of(""), cluster.ID, cluster.Timestamp, began.UnixMilli(), "", false}
 	if fenced, ok := store.(persist.Fenced); ok {
 		f, err := fenced.Fence(ctx)
 		if err != nil {
 			return err
 		}
-		h.Fence = f.Current
+		h.Fence, h.FailedOver = f.Current, f.FailedOver()
 	}
 	s := saving{store, newWriter(w)}
 	if err = s.out.line(h); err == nil {
