@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -67,6 +68,9 @@ is full, a FILE that was there stays as it is.`,
 			}
 			if err != nil {
 				return refusal("save", err)
+			}
+			if err := os.Remove(args[0] + restoredNote); err != nil && !errors.Is(err, os.ErrNotExist) { // of another snapshot
+				return err
 			}
 			c, err := ops.Status(args[0])
 			if err != nil {
@@ -155,6 +159,9 @@ func (s *settings) restoreSnapshot(env *clitool.Env) *cobra.Command {
 everything. Stop every seqd first, also one with the former store: all that was issued of a counter
 since the snapshot must be fewer numbers than are skipped here. Leave Redis as it is.
 
+The gap counts from the snapshot, so a second restore of FILE would begin where the first one did. A
+file FILE.restored says that there was one: then --highest or --by is needed.
+
 Each counter continues above a gap: restoreGap of its biz type, ten steps, or 1,000,000 numbers,
 whatever is most, or --by. A counter that --highest names continues above the number there. Numbers
 in the cursors of Redis count as issued. Of gapless counters no number is skipped silently: if there
@@ -179,11 +186,17 @@ FILE and flags.`,
 			if err := readHighest(file, env, &how); err != nil {
 				return err
 			}
+			if err := restoredBefore(args[0]); err != nil && how.By == nil && file == "" {
+				return clitool.AsUsage(err)
+			}
 			err := ops.Restore(cmd.Context(), cfg, args[0], how, func(what, done string) {
 				_ = env.Printf("%s: %s\n", what, done) // Out keeps its error
 			})
 			if err != nil {
 				return refusal("restore", err)
+			}
+			if err := noteRestored(args[0], cfg.Store.Place()); err != nil {
+				_ = env.Printf("restore no other store from this file without --highest or a larger --by: that it was restored cannot be noted beside it: %v\n", err)
 			}
 			return env.Printf("restored: start seqd, and name the counters that began after the snapshot (seqd raise) before you say seqd snapshot confirm\n")
 		}),
@@ -193,6 +206,30 @@ FILE and flags.`,
 	cmd.Flags().StringVar(&file, "highest", "", "let each counter that a line of this `FILE` names continue above the number in it, as in: invoice/tenant-42,5000. - is standard input")
 	cmd.Flags().BoolVar(&how.ShutTokens, "shut-tokens", false, "disable the tokens of the store")
 	return s.addTo(cmd)
+}
+
+// restoredNote is what the name of a snapshot is followed by in the name of a file that says that it was
+// restored.
+const restoredNote = ".restored"
+
+// restoredBefore returns an error if a snapshot was restored before. A gap counts from the snapshot, so a
+// second restore with the same gap begins where the first one did, and repeats what was issued since.
+func restoredBefore(file string) error {
+	note, err := os.ReadFile(file + restoredNote)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("%[1]s was restored before (%.200[2]q): what was issued since then would be issued again. Name with --highest how far counters have come, or give with --by a gap "+
+		"above that of then and all that was issued. If no seqd ran on that store, remove %[1]s%[3]s", file, strings.TrimSpace(string(note)), restoredNote)
+}
+
+// noteRestored notes beside a snapshot when and where it was restored.
+func noteRestored(file, place string) error {
+	note := fmt.Sprintf("%s into %s\n", time.Now().UTC().Format(time.RFC3339), place)
+	return os.WriteFile(file+restoredNote, []byte(note), 0o600)
 }
 
 // readHighest reads what --highest names.

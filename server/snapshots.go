@@ -25,6 +25,8 @@ const (
 	snapshotName = "seqd-20060102T150405Z.snapshot"
 	// snapshotPause is how long a node waits before it looks again whether a snapshot is due.
 	snapshotPause = 5 * time.Second
+	// failedPause is how long it waits after one that failed, at most: it may have read all of a large store.
+	failedPause = 5 * time.Minute
 )
 
 // saveSnapshots saves snapshots while this node leads, until ctx ends.
@@ -34,23 +36,24 @@ func (b *back) saveSnapshots(ctx context.Context) {
 		return
 	}
 	for {
-		if b.terms.Leading() {
-			b.saveDue(ctx, cfg)
+		pause := snapshotPause
+		if b.terms.Leading() && b.saveDue(ctx, cfg) != nil {
+			pause = min(cfg.Every, failedPause)
 		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(snapshotPause):
+		case <-time.After(pause):
 		}
 	}
 }
 
 // saveDue saves a snapshot if the newest one in the folder is old enough, and removes the oldest.
-func (b *back) saveDue(ctx context.Context, cfg config.Snapshots) {
+func (b *back) saveDue(ctx context.Context, cfg config.Snapshots) error {
 	names, err := scheduled(cfg.Folder)
 	now := b.common.Now()
 	if err == nil && !due(names, now, cfg.Every) {
-		return
+		return nil
 	}
 	name := filepath.Join(cfg.Folder, now.UTC().Format(snapshotName))
 	if err == nil {
@@ -65,6 +68,7 @@ func (b *back) saveDue(ctx context.Context, cfg config.Snapshots) {
 	if err != nil && ctx.Err() == nil {
 		b.base.log.Error("a snapshot could not be saved, or an old one not be removed", "file", name, "error", err)
 	}
+	return err
 }
 
 // scheduled returns the names of the snapshots in a folder, the oldest first. It removes what a

@@ -121,12 +121,17 @@ func (r *restoring) look() (err error) {
 		r.gaps[b.Name] = seqd.TraitsOf(b.Settings).LeastGap
 	}
 	unnamed, stood := "", ""
+	var low error
 	r.contents, err = look(r.path, func(h snapshot.Header, record snapshot.Record) {
 		d := record.Document
 		if d == nil {
 			return
 		}
-		if d.Kind == persist.LedgerKind && r.highest[d.Key] == 0 {
+		if named := r.highest[d.Key]; d.Kind == persist.LedgerKind && named != 0 {
+			if state, err := ledger.Decode(d); err == nil && named < state.Last {
+				low = fmt.Errorf("%w: --highest says that %s had come to %d, and it was at %d in the snapshot already: name the last number that left it, confirmed or not", ErrSnapshot, d.Key, named, state.Last)
+			}
+		} else if d.Kind == persist.LedgerKind {
 			unnamed = d.Key
 			if state, err := ledger.Decode(d); err == nil && h.Fence != "" && state.Fence != h.Fence {
 				stood = d.Key
@@ -142,6 +147,8 @@ func (r *restoring) look() (err error) {
 	})
 	switch {
 	case err != nil:
+	case low != nil:
+		err = low
 	case stood != "":
 		err = fmt.Errorf("%w: %s stood still when the snapshot was made, because the store had failed over: nobody knows how far it had come; name it with --highest", ErrSnapshot, stood)
 	case unnamed != "" && r.how.Gapless == nil:

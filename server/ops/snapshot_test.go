@@ -286,6 +286,7 @@ func TestBadRestores(t *testing.T) {
 		says  string
 	}{
 		"nobody says how far gapless counters came": {Restoring{}, memory.New(time.Now), "--gapless"},
+		"a ledger further than that":   {Restoring{Highest: []Mark{{"invoice", 5}}}, memory.New(time.Now), "it was at 12"},
 		"a gap below 0":                {Restoring{By: number(-1)}, memory.New(time.Now), "outside 0"},
 		"a store that is not empty":    {Restoring{Gapless: number(0)}, from, "not empty"},
 		"a store of another cluster":   {Restoring{Gapless: number(0)}, issued(t), "the snapshot is of"},
