@@ -1,12 +1,14 @@
 package command
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"strings"
+	"strconv"
 	"text/tabwriter"
 	"time"
 
@@ -22,8 +24,8 @@ import (
 func (s *settings) snapshot(env *clitool.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "snapshot", Short: "Save and restore all that the store has", GroupID: clitool.GroupService,
-		Long: `Save all that the store has to a file, and restore it into an empty store of any kind. After a
-restore no number that may have been issued since the snapshot is issued again.`,
+		Long: `Save all that the store has to a file, and restore it into an empty store of any kind. A restore
+skips numbers above each counter. None is issued again if fewer were issued since the snapshot.`,
 		Example: "  seqd snapshot save seqd.snapshot --config seqd.yaml\n  seqd snapshot status seqd.snapshot",
 	}
 	cmd.AddCommand(s.saveSnapshot(env), s.showSnapshot(env), s.restoreSnapshot(env), s.confirmSnapshot(env))
@@ -159,8 +161,8 @@ func (s *settings) restoreSnapshot(env *clitool.Env) *cobra.Command {
 everything. Stop every seqd first, also one with the former store: all that was issued of a counter
 since the snapshot must be fewer numbers than are skipped here. Leave Redis as it is.
 
-The gap counts from the snapshot, so a second restore of FILE would begin where the first one did. A
-file FILE.restored says that there was one: then --highest or --by is needed.
+A gap counts from the snapshot, so a second restore of FILE would begin where the first one did.
+FILE.restored says that there was one. Then --highest is needed, or larger gaps.
 
 Each counter continues above a gap: restoreGap of its biz type, ten steps, or 1,000,000 numbers,
 whatever is most, or --by. A counter that --highest names continues above the number there. Numbers
@@ -186,7 +188,7 @@ FILE and flags.`,
 			if err := readHighest(file, env, &how); err != nil {
 				return err
 			}
-			if err := restoredBefore(args[0]); err != nil && how.By == nil && file == "" {
+			if err := mayRestore(args[0], how); err != nil {
 				return clitool.AsUsage(err)
 			}
 			err := ops.Restore(cmd.Context(), cfg, args[0], how, func(what, done string) {
@@ -195,8 +197,8 @@ FILE and flags.`,
 			if err != nil {
 				return refusal("restore", err)
 			}
-			if err := noteRestored(args[0], cfg.Store.Place()); err != nil {
-				_ = env.Printf("restore no other store from this file without --highest or a larger --by: that it was restored cannot be noted beside it: %v\n", err)
+			if err := noteRestored(args[0], cfg.Store.Place(), how); err != nil {
+				_ = env.Printf("%v: this file must not be restored again without --highest, or a larger --by and --gapless\n", err)
 			}
 			return env.Printf("restored: start seqd, and name the counters that began after the snapshot (seqd raise) before you say seqd snapshot confirm\n")
 		}),
@@ -212,24 +214,52 @@ FILE and flags.`,
 // restored.
 const restoredNote = ".restored"
 
-// restoredBefore returns an error if a snapshot was restored before. A gap counts from the snapshot, so a
-// second restore with the same gap begins where the first one did, and repeats what was issued since.
-func restoredBefore(file string) error {
-	note, err := os.ReadFile(file + restoredNote)
+// formerRestore is what that file says.
+type formerRestore struct {
+	At      time.Time `json:"at"`
+	Into    string    `json:"store"`
+	By      *int64    `json:"gap,omitempty"`
+	Gapless *int64    `json:"gapless,omitempty"`
+}
+
+// mayRestore returns an error if a snapshot was restored before, and this restore may begin where that
+// one did: a gap counts from the snapshot.
+func mayRestore(file string, how ops.Restoring) error {
+	text, err := os.ReadFile(file + restoredNote)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	return fmt.Errorf("%[1]s was restored before (%.200[2]q): what was issued since then would be issued again. Name with --highest how far counters have come, or give with --by a gap "+
-		"above that of then and all that was issued. If no seqd ran on that store, remove %[1]s%[3]s", file, strings.TrimSpace(string(note)), restoredNote)
+	usual := int64(1_000_000)
+	var before formerRestore
+	if err := json.Unmarshal(text, &before); err != nil {
+		return fmt.Errorf("%s%s cannot be read: %w. It says how the snapshot was restored before", file, restoredNote, err)
+	}
+	more := func(gap, former *int64) bool { return gap != nil && former != nil && *gap > *former }
+	if (len(how.Highest) > 0 || more(how.By, cmp.Or(before.By, &usual))) && (how.Gapless == nil || more(how.Gapless, before.Gapless)) {
+		return nil
+	}
+	return fmt.Errorf("%[1]s was restored at %[2]s into %[3]q: what was issued since then would be issued again. Name with --highest how far every counter has come; or give a --by, and for gapless counters a --gapless, "+
+		"above those of then (%[4]s and %[5]s) plus all that was issued since. If no seqd ran on that store, remove %[1]s%[6]s",
+		file, before.At.Format(time.RFC3339), before.Into, gapText(before.By), gapText(before.Gapless), restoredNote)
 }
 
-// noteRestored notes beside a snapshot when and where it was restored.
-func noteRestored(file, place string) error {
-	note := fmt.Sprintf("%s into %s\n", time.Now().UTC().Format(time.RFC3339), place)
-	return os.WriteFile(file+restoredNote, []byte(note), 0o600)
+func gapText(gap *int64) string {
+	if gap == nil {
+		return "the usual gap"
+	}
+	return strconv.FormatInt(*gap, 10)
+}
+
+// noteRestored notes beside a snapshot when, where and how it was restored.
+func noteRestored(file, place string, how ops.Restoring) error {
+	text, err := json.Marshal(formerRestore{time.Now().UTC(), place, how.By, how.Gapless})
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file+restoredNote, append(text, '\n'), 0o600)
 }
 
 // readHighest reads what --highest names.

@@ -45,7 +45,9 @@ func TestSnapshot(t *testing.T) {
 	<-ended
 	run("--gapless", append([]string{"restore", file}, path("b")...)...)
 	run("restored", append([]string{"restore", file, "--gapless", "100", "--by", "5000"}, path("b")...)...)
-	run("not empty", append([]string{"restore", file, "--gapless", "100", "--by", "5000"}, path("b")...)...)
+	run("was restored at", append([]string{"restore", file, "--gapless", "100", "--by", "5000"}, path("c")...)...)
+	run("was restored at", append([]string{"restore", file, "--gapless", "100", "--by", "9000"}, path("c")...)...)
+	run("not empty", append([]string{"restore", file, "--gapless", "101", "--by", "5001"}, path("b")...)...)
 	folder := t.TempDir()
 	_, log, url, _ = startProcess(t, append(path("b"), "--snapshots.every", "1h", "--snapshots.folder", folder)...)
 	go func() { _, _ = io.Copy(io.Discard, log) }()

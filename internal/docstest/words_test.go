@@ -34,15 +34,15 @@ var words = strings.Fields(`
 catalogue change channel clockOffsetMs cluster code command commands common complete confirmed connections coordination coordinator count counter counters
 createdAt createdBy current data dead default definition definitions degraded deleted deliveries detail details disabled documents done drainDelayMs driver
 dropped dryRun enabled encrypted endedAt epoch error event events every exactlyOneOf example expires expiresAt failed failedAt figures file findings first
-format found free from fromId gapless gapMs gaps go goversion handler held help highest history holders host id ids inAll inFlight inHand instance intervalMs
-issued job jobs key keyFile keys kind last lastAt lastsMs latency layout leader lease left leftMs leftOut level lines machineId machineIds max maxConnections
-messages method metrics min missed movedMs name next nextAt node nodeId nodes notAfter notBefore number numbers numbersPerSecond once onOverflow openFiles
-operation os outcome output overflowAt ownsOpen p50Ms p99Ms panic path pending period perSecond place places plugin plugins points pool pools position positions
-problems promise proto query queue range rate rates ready reason reasons records refusals refused refusedPerSecond registrationKey registries registry rejected
-requestId requests requestsPerSecond required reservation resets resumed revision route runs runsOut schedule scopes secondsLeft secret secrets sections seen
-seenAt self seq sequence sequencer settings settingWarnings sha256 share signedIn since skipped source stack standingBy startedAt state status step store
-storeMax strategies strategy stride subject subscription subscriptions target text times timeZone title tls to toId token tokens tokensAskedFor tookMs total
-traceId trouble ttl type types unit unready until updatedAt upMs url used valid values verdict version warnings what withinMs workerId zero
+format found free from fromId gap gapless gapMs gaps go goversion handler held help highest history holders host id ids inAll inFlight inHand instance
+intervalMs issued job jobs key keyFile keys kind last lastAt lastsMs latency layout leader lease left leftMs leftOut level lines machineId machineIds max
+maxConnections messages method metrics min missed movedMs name next nextAt node nodeId nodes notAfter notBefore number numbers numbersPerSecond once onOverflow
+openFiles operation os outcome output overflowAt ownsOpen p50Ms p99Ms panic path pending period perSecond place places plugin plugins points pool pools position
+positions problems promise proto query queue range rate rates ready reason reasons records refusals refused refusedPerSecond registrationKey registries registry
+rejected requestId requests requestsPerSecond required reservation resets resumed revision route runs runsOut schedule scopes secondsLeft secret secrets
+sections seen seenAt self seq sequence sequencer settings settingWarnings sha256 share signedIn since skipped source stack standingBy startedAt state status
+step store storeMax strategies strategy stride subject subscription subscriptions target text times timeZone title tls to toId token tokens tokensAskedFor
+tookMs total traceId trouble ttl type types unit unready until updatedAt upMs url used valid values verdict version warnings what withinMs workerId zero
 `)
 
 // headers are those of seqd and those that it reads although no standard has them.

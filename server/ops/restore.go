@@ -58,9 +58,9 @@ func (r *Restoring) check() error {
 // every counter, ledger and lease above what may have been issued since the snapshot was begun.
 // Every seqd must be stopped, also one with the former store. It calls tell with what it does.
 //
-// No node can use the store before Restore has returned nil ([persist.ErrRestoring]). After an
-// error, or if it is killed, the same call goes on. After [ErrSnapshot] and [ErrRefused] nothing
-// was changed by this call, except what an earlier one did.
+// No node can use the store before Restore has returned nil ([persist.ErrRestoring]). An
+// [ErrSnapshot] says that nothing was changed. After any other error, or if Restore is killed, the
+// store may be marked as one that is being restored: the same call goes on.
 func Restore(ctx context.Context, cfg *config.Config, path string, how Restoring, tell func(what, done string)) (err error) {
 	if err := how.check(); err != nil {
 		return err
@@ -109,8 +109,9 @@ type restoring struct {
 	gaps    map[string]int64 // by biz type
 	before  int64            // the gap of a restore before the snapshot, which nobody had confirmed
 
-	mu   sync.Mutex // guards what follows
-	seen map[string]bool
+	mu    sync.Mutex // guards what follows
+	usual int64      // the largest gap that a counter has by default
+	seen  map[string]bool
 }
 
 // look reads the snapshot, and finds the gap of each biz type, in its own definitions and in those
@@ -309,11 +310,14 @@ func (r *restoring) fill(ctx context.Context) error {
 	if err == nil && end != r.contents.End {
 		err = errReplaced
 	}
-	return errors.Join(err, flush())
+	if err != nil {
+		return err
+	}
+	return flush()
 }
 
 // errReplaced is why a restore stops that reads another file than it has checked.
-var errReplaced = fmt.Errorf("%w: the file was replaced while it was read", ErrSnapshot)
+var errReplaced = errors.New("the file was replaced while it was read")
 
 // same returns an error if the file is another one by now.
 func (r *restoring) same(h snapshot.Header) error {
@@ -340,6 +344,9 @@ func (r *restoring) raisedCounter(c snapshot.Counter) persist.Counter {
 	next := c.Counter
 	if bizType, _, _, whole := seqd.SplitCounter(c.BizTag); whole && !sabotage.Off(sabotage.RestoreRaise) {
 		usual := max(leastGap, r.gaps[bizType], 10*min(c.Step, seqd.MaxNumber/10))
+		r.mu.Lock()
+		r.usual = max(r.usual, usual)
+		r.mu.Unlock()
 		gap := usual
 		if r.how.By != nil {
 			gap = *r.how.By
@@ -522,7 +529,7 @@ func (r *restoring) end(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	restored := persist.Restored{Began: r.contents.Began, At: r.now, Gap: leastGap}
+	restored := persist.Restored{Began: r.contents.Began, At: r.now, Gap: max(leastGap, r.usual)}
 	for _, gap := range r.gaps {
 		restored.Gap = max(restored.Gap, gap)
 	}

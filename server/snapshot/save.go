@@ -14,22 +14,24 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// passing are the kinds of documents that a snapshot leaves out: they say which nodes and sessions
-// there are now. A restore writes that of the cluster.
+// passing are the kinds of documents that a snapshot leaves out: they say what runs now. The
+// document of the cluster is left out too: a restore writes it, as its mark and at its end.
 var passing = []string{persist.ClusterKind, "node", "nodesession", "leader", "permit", "figures", "session"}
 
-// A record that another one follows from is read before it, and one that is written first is read
-// last. So a snapshot has everything that began before it, at the place where it was or at the one
-// where it is now.
+// Nodes write while a snapshot is read. If a record moves from A to B, A is read before B: a record
+// that moves meanwhile is then in the file twice, and never missing. If A is written before B because
+// B relies on A, B is read before A.
 var (
 	// first are read before the counters: the period of a counter is noted after it was created,
 	// and nobody may take a counter that began meanwhile for a lost one.
 	first = []string{persist.PeriodKind}
 	// then are read after the counters. A ledger and a job come before what is copied out of them,
-	// an event before the stream that it goes to.
-	then = []string{persist.LedgerKind, persist.JobKind, persist.EventKind, "streamsource"}
-	// last are tombstones, which are written before counters are removed.
-	last = []string{persist.PurgedKind}
+	// an event before the stream that it goes to, and the position of a subscription before the stream
+	// that it is in.
+	then = []string{persist.LedgerKind, persist.JobKind, "subscription", persist.EventKind, "streamsource"}
+	// last are deliveries, which are written before the position of their subscription, and tombstones,
+	// which are written before counters are removed.
+	last = []string{persist.DeliveryKind, persist.PurgedKind}
 )
 
 // page is how many records are read at a time. Documents may have a megabyte each, so of a kind
@@ -78,10 +80,6 @@ type saving struct {
 }
 
 func (s saving) records(ctx context.Context) error {
-	kinds, err := s.store.Kinds(ctx)
-	if err != nil {
-		return err
-	}
 	if err := s.documents(ctx, first); err != nil {
 		return err
 	}
@@ -93,9 +91,18 @@ func (s saving) records(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := s.documents(ctx, then); err != nil {
+		return err
+	}
+	// What was copied out of a document of then meanwhile can be the first one of its kind, so the
+	// kinds are listed only now.
+	kinds, err := s.store.Kinds(ctx)
+	if err != nil {
+		return err
+	}
 	named := slices.Concat(passing, first, then, last)
 	rest := slices.DeleteFunc(kinds, func(kind string) bool { return slices.Contains(named, kind) })
-	if err := s.documents(ctx, slices.Concat(then, rest, last)); err != nil {
+	if err := s.documents(ctx, slices.Concat(rest, last)); err != nil {
 		return err
 	}
 	if err := s.registries(ctx); err != nil {
