@@ -50,7 +50,7 @@ func TestSnapshotOverStores(t *testing.T) {
 			if code != 0 {
 				t.Fatalf("restore ended with %d: %s", code, out)
 			}
-			if out, code := node.Command(t, t.TempDir(), env, "snapshot", "restore", file, "--gapless", "100"); code != 78 || !strings.Contains(out, "was restored before") {
+			if out, code := node.Command(t, t.TempDir(), env, "snapshot", "restore", file, "--gapless", "100"); code != 78 || !strings.Contains(out, "was restored at") {
 				t.Errorf("a second restore ended with %d: %s", code, out)
 			}
 		}
