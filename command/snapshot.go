@@ -285,9 +285,9 @@ func readHighest(file string, env *clitool.Env, how *ops.Restoring) (err error) 
 
 func (s *settings) confirmSnapshot(env *clitool.Env) *cobra.Command {
 	return s.addTo(&cobra.Command{
-		Use: "confirm --config FILE", Short: "Say that the store lacks no counter any more",
-		Long: `After a restore: say that no counter that the store lacks has issued numbers before the restore,
-because you have raised those that had (seqd raise). From then on new counters begin at their start.
+		Use: "confirm --config FILE", Short: "Say that all counters that had issued were raised",
+		Long: `After a restore: say that every counter that had issued numbers is in the store, because you have
+raised those that were missing (seqd raise). From then on new counters begin at their start.
 Nodes may run, except with a bolt file, and learn of it at once.`,
 		Example: "  seqd snapshot confirm --config seqd.yaml",
 		Args:    clitool.Operands(), ValidArgsFunction: cobra.NoFileCompletions,

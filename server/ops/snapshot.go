@@ -125,9 +125,9 @@ func readFile(path string, header func(snapshot.Header) error, each func(snapsho
 	return end, err
 }
 
-// ConfirmRestore says that the store lacks no counter any more that was issued from before the
-// restore: those that it does not have begin at their start again. It returns false if there is
-// nothing to confirm.
+// ConfirmRestore records that every counter that had issued before the restore is in the store. A
+// counter that is created afterwards begins at its start. It returns false if there is nothing to
+// confirm.
 func ConfirmRestore(ctx context.Context, cfg *config.Config) (done bool, err error) {
 	if err := checkKept(cfg.Store); err != nil {
 		return false, err
