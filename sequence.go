@@ -48,12 +48,20 @@ func (s *Sequence) mark() *about {
 	return &s.about
 }
 
-// paceOf is after how many numbers [Sequence.Show] calls pause.
+// paceOf is after how many numbers those who show them pause.
 const paceOf = 16
 
-// Pace makes [Sequence.Show] call pause after every few numbers of a long sequence, so that whoever
-// shows it can give way to others. It lasts for as long as s, also over [Sequence.Reset].
+// Pace makes [Sequence.Show] and [Sequence.Displays] call pause after every few numbers of a long
+// sequence, so that whoever shows it can give way to others. It lasts for as long as s, also over
+// [Sequence.Reset].
 func (s *Sequence) Pace(pause func()) { s.pause = pause }
+
+// paces calls pause if it is time after i numbers.
+func (s *Sequence) paces(i int) {
+	if i%paceOf == 0 && s.pause != nil {
+		s.pause()
+	}
+}
 
 // Reset empties the sequence.
 func (s *Sequence) Reset() {
@@ -179,9 +187,8 @@ func (s *Sequence) Show(rewrite func(dst []byte, number int64, shown []byte) []b
 			text, ends = slices.Grow(text, s.count*(len(text)+1)), slices.Grow(ends, s.count)
 		}
 		ends = append(ends, len(text))
-		if i++; i%paceOf == 0 && s.pause != nil {
-			s.pause()
-		}
+		i++
+		s.paces(i)
 	}
 	s.spareText, s.spareEnds = s.text, s.ends
 	s.text, s.ends = text, ends
@@ -233,11 +240,14 @@ func (s *Sequence) IDs() []string {
 // Displays yields every display form in order. Each is only valid until the next.
 func (s *Sequence) Displays() iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
+		i := 0
 		if !s.Shown() {
 			for number := range s.Numbers() {
 				if !yield(strconv.AppendInt(s.digits[:0], number, 10)) {
 					return
 				}
+				i++
+				s.paces(i)
 			}
 			return
 		}
@@ -247,6 +257,8 @@ func (s *Sequence) Displays() iter.Seq[[]byte] {
 				return
 			}
 			start = end
+			i++
+			s.paces(i)
 		}
 	}
 }

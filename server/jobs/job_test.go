@@ -71,7 +71,7 @@ func (s *issuing) run(id string, j *job) *job {
 			call := &seqd.Call{}
 			call.Sequence.CopyFrom(seq)
 			must.Do(s.t, shown(ctx, call))
-			full = j.issued(blockOf(&call.Sequence, j.Format, s.now, func() {}), s.now)
+			full = j.issued(blockOf(&call.Sequence, j.Format, s.now), s.now)
 			var text []byte
 			for one := range call.Sequence.Displays() {
 				text = appendLine(text, j.Format, one)

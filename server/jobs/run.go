@@ -322,7 +322,7 @@ func (s *Jobs) step(ctx context.Context, id string, j *job, last *block, b *brak
 		}
 		call.Sequence.Pace(b.yield)
 		if err = s.opts.Issuer.Issue(ctx, call); err == nil {
-			*last = blockOf(&call.Sequence, j.Format, call.Made, b.yield)
+			*last = blockOf(&call.Sequence, j.Format, call.Made)
 			full = j.issued(*last, s.opts.Now())
 		}
 	case end:

@@ -64,8 +64,8 @@ func appendJSON(dst, text []byte) []byte {
 	return append(append(append(dst, '"'), text...), '"')
 }
 
-// blockOf returns the block of numbers that were just issued. It calls yield after every few of them.
-func blockOf(seq *seqd.Sequence, format string, made time.Time, yield func()) block {
+// blockOf returns the block of numbers that were just issued.
+func blockOf(seq *seqd.Sequence, format string, made time.Time) block {
 	b := block{Made: made.Unix(), Period: seq.Period()}
 	if t := seq.Made(); !t.IsZero() { // as it is when an earlier answer is repeated
 		b.Made = t.Unix()
@@ -74,7 +74,7 @@ func blockOf(seq *seqd.Sequence, format string, made time.Time, yield func()) bl
 		b.Runs = append(b.Runs, run{r.First, int64(r.Count), r.Stride})
 	}
 	var line []byte
-	i, first := 0, true
+	first := true
 	for shown := range seq.Displays() {
 		line = appendLine(line[:0], format, shown)
 		n := int64(len(line))
@@ -82,9 +82,6 @@ func blockOf(seq *seqd.Sequence, format string, made time.Time, yield func()) bl
 			b.Length, first = n, false
 		} else if n != b.Length {
 			b.Length = 0
-		}
-		if i++; i%16 == 0 {
-			yield()
 		}
 	}
 	return b
