@@ -122,6 +122,22 @@ func readPage(query string) (after string, limit int, err error) {
 	return pageIn(values)
 }
 
+// pageOfBizType returns which page of a list the query asks for, and of which biz type, "" for all.
+func pageOfBizType(query string) (bizType, after string, limit int, err error) {
+	values, err := readQuery(query, "bizType", "after", "limit")
+	if err != nil {
+		return "", "", 0, err
+	}
+	if after, limit, err = pageIn(values); err != nil {
+		return "", "", 0, err
+	}
+	bizType, one := values["bizType"]
+	if one {
+		err = seqd.CheckName(bizType)
+	}
+	return bizType, after, limit, err
+}
+
 // pageIn returns which page the parameters of a list ask for.
 func pageIn(values map[string]string) (after string, limit int, err error) {
 	if limit, err = limitIn(values); err != nil {

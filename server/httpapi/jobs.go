@@ -103,23 +103,13 @@ func readJob(body []byte, n *admin.NewJob) error {
 
 // list answers GET /jobs: all jobs for those who may read, and otherwise the caller's own.
 func (j jobs) list(c *gin.Context, all admin.Jobs) error {
-	values, err := readQuery(c.Request.URL.RawQuery, "bizType", "after", "limit")
+	bizType, after, limit, err := pageOfBizType(c.Request.URL.RawQuery)
 	if err != nil {
 		return err
-	}
-	after, limit, err := pageIn(values)
-	if err != nil {
-		return err
-	}
-	bizType, one := values["bizType"]
-	if one {
-		if err := seqd.CheckName(bizType); err != nil {
-			return err
-		}
 	}
 	reads := j.admission.mayRead(c)
 	list, more, err := all.List(c.Request.Context(), after, limit, func(job admin.Job) bool {
-		return (!one || bizType == job.BizType) && (reads || j.own(c, job))
+		return (bizType == "" || bizType == job.BizType) && (reads || j.own(c, job))
 	})
 	if err != nil {
 		return err

@@ -14,19 +14,9 @@ const countersRoute = "/counters"
 
 // listCounters answers GET /counters.
 func listCounters(c *gin.Context, r *gate.Running) error {
-	values, err := readQuery(c.Request.URL.RawQuery, "bizType", "after", "limit")
+	bizType, after, limit, err := pageOfBizType(c.Request.URL.RawQuery)
 	if err != nil {
 		return err
-	}
-	after, limit, err := pageIn(values)
-	if err != nil {
-		return err
-	}
-	bizType, given := values["bizType"]
-	if given {
-		if err := seqd.CheckName(bizType); err != nil {
-			return err
-		}
 	}
 	list, next, err := r.Standings.List(c.Request.Context(), bizType, after, limit)
 	if err != nil {
