@@ -232,7 +232,7 @@ func mayRestore(file string, how ops.Restoring) error {
 	if err != nil {
 		return err
 	}
-	usual := int64(1_000_000)
+	usual := int64(ops.LeastGap)
 	var before formerRestore
 	if err := json.Unmarshal(text, &before); err != nil {
 		return fmt.Errorf("%s%s cannot be read: %w. It says how the snapshot was restored before", file, restoredNote, err)

@@ -22,8 +22,9 @@ import (
 // store makes no sense. Nothing was changed.
 var ErrSnapshot = errors.New("refused")
 
-// leastGap is how many numbers a restore skips at least above each counter.
-const leastGap = mostSkipped
+// LeastGap is how many numbers a restore skips at least above each counter, unless [Restoring] says
+// otherwise.
+const LeastGap = mostSkipped
 
 // Save writes a snapshot of the store of a configuration to a file. Nodes of a store that they
 // share may run; a bolt file must not be in use.

@@ -246,7 +246,7 @@ func TestGapOfZeroKeepsTheGapsBefore(t *testing.T) {
 
 	r := restoring{how: Restoring{By: number(0)}}
 	lost := snapshot.Counter{Counter: persist.Counter{BizTag: "order", Max: 5, Step: 1}, FailedOver: true}
-	must.Equal(t, r.raisedCounter(lost).Max, 5+leastGap)
+	must.Equal(t, r.raisedCounter(lost).Max, 5+LeastGap)
 }
 
 // Every bad file, store and argument is refused before anything is written.

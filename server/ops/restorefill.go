@@ -1,0 +1,249 @@
+package ops
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/sabotage"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/server/snapshot"
+	"github.com/seqd/seqd/strategy/gapless/ledger"
+	"github.com/seqd/seqd/strategy/segment/rediscursor"
+)
+
+// filling is how many records are written at a time. Stores make counters that are created at once
+// durable together.
+const filling = 200
+
+// fill writes what the snapshot has. Each counter and ledger is raised in the step that writes it,
+// so that it is never there as it was.
+func (r *restoring) fill(ctx context.Context) error {
+	var docs []persist.Document
+	var counters []snapshot.Counter
+	var history []persist.HistoryRecord
+	size := 0
+	flush := func() error {
+		if err := r.store.Refill(ctx, docs); err != nil {
+			return err
+		}
+		if err := r.createAll(ctx, counters); err != nil {
+			return err
+		}
+		if len(history) > 0 {
+			if err := r.store.History().Append(ctx, history); err != nil {
+				return err
+			}
+		}
+		docs, counters, history, size = nil, nil, nil, 0
+		return nil
+	}
+	end, err := readFile(r.path, r.same, func(record snapshot.Record) (err error) {
+		switch {
+		case record.Registry != nil:
+			return r.registry(ctx, *record.Registry)
+		case record.Counter != nil:
+			counters = append(counters, *record.Counter)
+		case record.History != nil:
+			history = append(history, *record.History)
+		case record.Document.Kind == persist.RestoredKind: // end writes another one
+		case record.Document.Kind == persist.LedgerKind:
+			if *record.Document, err = r.raisedLedger(*record.Document); err != nil {
+				return err
+			}
+			fallthrough
+		default:
+			docs = append(docs, *record.Document)
+			size += len(record.Document.Body)
+		}
+		if len(docs)+len(counters)+len(history) >= filling || size > 4<<20 {
+			return flush()
+		}
+		return nil
+	})
+	if err == nil && end != r.contents.End {
+		err = errReplaced
+	}
+	if err != nil {
+		return err
+	}
+	return flush()
+}
+
+// errReplaced is why a restore stops that reads another file than it has checked.
+var errReplaced = errors.New("the file was replaced while it was read")
+
+// same returns an error if the file is another one by now.
+func (r *restoring) same(h snapshot.Header) error {
+	if h != r.contents.Header {
+		return errReplaced
+	}
+	return nil
+}
+
+// to returns the number that everything counts as issued up to, of a counter that stands at last.
+func (r *restoring) to(counter string, last, gap int64) int64 {
+	if number, named := r.highest[counter]; named {
+		r.mu.Lock()
+		r.seen[counter] = true
+		r.mu.Unlock()
+		return max(last, number)
+	}
+	return last + min(gap, seqd.MaxNumber-last)
+}
+
+// raisedCounter returns a counter as it is written: above what may have been issued, and without a
+// cursor, because one in Redis can have the same epoch and be ahead or behind.
+func (r *restoring) raisedCounter(c snapshot.Counter) persist.Counter {
+	next := c.Counter
+	if bizType, _, _, whole := seqd.SplitCounter(c.BizTag); whole && !sabotage.Off(sabotage.RestoreRaise) {
+		usual := max(LeastGap, r.gaps[bizType], 10*min(c.Step, seqd.MaxNumber/10))
+		r.mu.Lock()
+		r.usual = max(r.usual, usual)
+		r.mu.Unlock()
+		gap := usual
+		if r.how.By != nil {
+			gap = *r.how.By
+		}
+		if c.FailedOver { // there was a gap to come already, whatever was issued since the snapshot
+			gap += min(usual, seqd.MaxNumber-gap)
+		}
+		next.Max = r.to(c.BizTag, c.Max, gap)
+	}
+	if next.Epoch != persist.StoreEpoch {
+		next.Epoch = ""
+	}
+	return next
+}
+
+// revisions is how much later the revision of a restored ledger is: a node that holds the former
+// one must not find the revision that it expects.
+const revisions = 1 << 32
+
+// raisedLedger returns the document of a gapless counter as it is written.
+func (r *restoring) raisedLedger(doc persist.Document) (persist.Document, error) {
+	state, err := ledger.Decode(&doc)
+	if err != nil {
+		return doc, err
+	}
+	gap := int64(0)
+	if r.how.Gapless != nil {
+		gap = *r.how.Gapless
+	}
+	op := ledger.Op{Kind: ledger.Raise, To: r.to(doc.Key, state.Last, gap), Reason: raiseReason, Caller: "seqd snapshot restore", Fence: r.fence}
+	if sabotage.Off(sabotage.RestoreRaise) {
+		op.To = state.Last
+	}
+	policy := state.Policy()
+	if _, err := state.Apply(r.now, &policy, &op, nil); err != nil {
+		return doc, fmt.Errorf("%s: %w", doc.PersistID(), err)
+	}
+	next, err := state.Document(doc.Key, r.now)
+	next.Revision += revisions
+	return next, err
+}
+
+// createAll creates counters, several at a time.
+func (r *restoring) createAll(ctx context.Context, list []snapshot.Counter) error {
+	return each(ctx, len(list), filling, func(ctx context.Context, i int) error {
+		err := r.store.Counters().Create(ctx, r.raisedCounter(list[i]))
+		if errors.Is(err, persist.ErrExists) { // the same restore has made it
+			return nil
+		}
+		return err
+	})
+}
+
+// registry writes a registry of machine IDs, whose floor is above all leases that may have been
+// granted since.
+func (r *restoring) registry(ctx context.Context, from persist.Registry) error {
+	t, err := r.store.Slots().Look(ctx, from.Name)
+	if err != nil {
+		return err
+	}
+	if from.Set != nil && t.Set == nil {
+		set := *from.Set
+		set.Incarnation, set.Source = persist.NewEpoch(), t.Source
+		if !sabotage.Off(sabotage.RestoreRaise) {
+			set.Floor = max(set.Floor, max(t.Now, r.contents.Ended)+set.Ahead+t.Lag)
+		}
+		if err := r.swap(ctx, from.Name, persist.SlotSwap{NewSet: &set, Source: t.Source}); err != nil {
+			return err
+		}
+		t.Set = &set
+	}
+	for _, slot := range from.Slots {
+		if slices.ContainsFunc(t.Slots, func(has persist.Slot) bool { return has.ID == slot.ID }) {
+			continue
+		}
+		if err := r.swap(ctx, from.Name, persist.SlotSwap{OldSet: t.Set, NewSlot: &slot, Source: t.Source}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *restoring) swap(ctx context.Context, registry string, swap persist.SlotSwap) error {
+	made, err := r.store.Slots().Swap(ctx, registry, swap)
+	if err == nil && !made {
+		err = fmt.Errorf("registry %q: %w: somebody else changes it: stop every seqd", registry, persist.ErrUnavailable)
+	}
+	return err
+}
+
+// raiseToCursors raises each counter to what was ever in its cursor in Redis.
+func (r *restoring) raiseToCursors(ctx context.Context) error {
+	if r.cursors == nil {
+		return nil
+	}
+	const most = 1000
+	for after := ""; ; {
+		list, err := r.store.Counters().List(ctx, after, most)
+		if err != nil || len(list) == 0 {
+			return err
+		}
+		names := make([]string, len(list))
+		for i, c := range list {
+			names[i] = c.BizTag
+		}
+		ceils, err := rediscursor.Ceils(ctx, *r.cursors, names)
+		if err != nil {
+			return err
+		}
+		err = each(ctx, len(list), filling, func(ctx context.Context, i int) error {
+			if ceils[i] <= list[i].Max {
+				return nil
+			}
+			return r.atLeast(ctx, names[i], ceils[i])
+		})
+		if err != nil {
+			return err
+		}
+		after = names[len(names)-1]
+	}
+}
+
+// atLeast raises a counter, and creates it if there is none.
+func (r *restoring) atLeast(ctx context.Context, counter string, number int64) error {
+	_, err := raise(ctx, r.store.Counters(), counter, number, time.UnixMilli(r.now))
+	return err
+}
+
+// createNamed creates the counters that somebody has named and the snapshot lacks. A gapless one
+// begins above the counter of its name, too.
+func (r *restoring) createNamed(ctx context.Context) error {
+	for _, counter := range slices.Sorted(maps.Keys(r.highest)) {
+		if r.seen[counter] {
+			continue
+		}
+		if err := r.atLeast(ctx, counter, r.highest[counter]); err != nil {
+			return err
+		}
+		r.tell(counter, fmt.Sprintf("the snapshot lacks it; its numbers begin above %d", r.highest[counter]))
+	}
+	return nil
+}
