@@ -29,18 +29,28 @@ var snapshotTemptations = []schedule{
 	},
 }
 
-func restoredFromASnapshot(w *World) {
+// busyBeforeASnapshot returns the name for the file of a snapshot. Callers ask until stop is called, which
+// removes the file, too.
+func (w *World) busyBeforeASnapshot() (file string, stop func()) {
 	dir, err := os.MkdirTemp("", "seqd")
 	if err != nil {
 		panic(err)
 	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	file := filepath.Join(dir, "s")
 	var stops []func()
 	for _, bizType := range []string{"order", "local", "user"} {
 		stops = append(stops, w.busy(100*time.Millisecond, bizType, 10))
 	}
 	stops = append(stops, w.busy(200*time.Millisecond, "bill", 1))
+	return filepath.Join(dir, "s"), func() {
+		for _, stop := range stops {
+			stop()
+		}
+		_ = os.RemoveAll(dir)
+	}
+}
+
+func restoredFromASnapshot(w *World) {
+	file, stop := w.busyBeforeASnapshot()
 	w.issueOf("a", "rent", "k", 1)
 	w.at(10 * time.Second)
 	killed := w.begin("kill", "b", "", 5*time.Second)
@@ -69,25 +79,13 @@ func restoredFromASnapshot(w *World) {
 		w.issueOf(n, "rent", "new", 1)
 	})
 	time.Sleep(30 * time.Second)
-	for _, stop := range stops {
-		stop()
-	}
+	stop()
 }
 
 // restoredBesideANode restores while a node is suspended, as one that somebody has forgotten. It
 // goes on with the numbers that it holds, on the store that was restored.
 func restoredBesideANode(w *World) {
-	dir, err := os.MkdirTemp("", "seqd")
-	if err != nil {
-		panic(err)
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	file := filepath.Join(dir, "s")
-	var stops []func()
-	for _, bizType := range []string{"order", "local", "user"} {
-		stops = append(stops, w.busy(100*time.Millisecond, bizType, 10))
-	}
-	stops = append(stops, w.busy(200*time.Millisecond, "bill", 1))
+	file, stop := w.busyBeforeASnapshot()
 	w.at(10 * time.Second)
 	w.operate(byHand(), "save a snapshot", func(ctx context.Context, cfg *config.Config) error { return ops.Save(ctx, cfg, file) })
 	w.at(30 * time.Second)
@@ -108,7 +106,5 @@ func restoredBesideANode(w *World) {
 		paused()
 	})
 	w.at(2 * time.Minute)
-	for _, stop := range stops {
-		stop()
-	}
+	stop()
 }
