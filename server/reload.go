@@ -7,8 +7,8 @@ import (
 	"github.com/seqd/seqd/server/config"
 )
 
-// WithReload lets the service read its configuration again, by load, whenever something comes from asked.
-// It applies log.level, and reads the certificate again; what else has changed is logged, and needs a
+// WithReload lets the service read its configuration again, by load, whenever something comes from
+// asked. It applies log.level, and reads the certificate again; what else has changed is logged, and needs a
 // restart.
 func WithReload[T any](asked <-chan T, load func() (*config.Config, error)) Option {
 	return func(o *options) {

@@ -25,7 +25,8 @@ const (
 	snapshotName = "seqd-20060102T150405Z.snapshot"
 	// snapshotPause is how long a node waits before it looks again whether a snapshot is due.
 	snapshotPause = 5 * time.Second
-	// failedPause is how long it waits after one that failed, at most: it may have read all of a large store.
+	// failedPause is how long it waits after one that failed, at most: it may have read all of a large
+	// store.
 	failedPause = 5 * time.Minute
 )
 

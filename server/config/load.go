@@ -26,8 +26,8 @@ type Sources struct {
 	Flags map[string]string
 }
 
-// Load reads, merges and validates. It opens nothing but the file, and those of secrets. Its error names every key that
-// is wrong.
+// Load reads, merges and validates. It opens nothing but the file, and those of secrets. Its error
+// names every key that is wrong.
 func Load(src Sources) (*Config, error) {
 	if src.File == "" {
 		return load(nil, src)

@@ -26,8 +26,8 @@ const (
 )
 
 // audited reports whether a request is a change, or an attempt at one, or shows tokens, the audit
-// log or all that the store has, and so gets an audit line. The route decides this, so no handler can forget it. Other
-// requests get one if their caller has no right to make them.
+// log or all that the store has, and so gets an audit line. The route decides this, so no handler can
+// forget it. Other requests get one if their caller has no right to make them.
 func audited(c *gin.Context) bool {
 	route := c.FullPath()
 	return administrative(c) && (c.Request.Method != http.MethodGet || !strings.HasPrefix(route, "/biz-types") && !strings.HasPrefix(route, poolsRoute) && !ofSubscriptions(route))

@@ -19,8 +19,8 @@ type resources struct {
 }
 
 // show answers GET /biz-types/{bizType}/{resource}. The account, the keys and the counter have no
-// routes of their own, because gin names wrong methods in Allow if a path has both a route and a route with a
-// parameter.
+// routes of their own, because gin names wrong methods in Allow if a path has both a route and a
+// route with a parameter.
 func (r resources) show(c *gin.Context) error {
 	switch c.Param("resource") {
 	case "gaps":

@@ -39,8 +39,9 @@ type form struct {
 }
 
 // Exposition returns all metrics in the text format of Prometheus, or in the form with that media type:
-// OpenMetrics or protocol buffers, which alone have native histograms. With or without gzip. They are collected at most once per second, by one caller for all; the others get
-// the same bytes, which must not be modified.
+// OpenMetrics or protocol buffers, which alone have native histograms. With or without gzip. They are
+// collected at most once per second, by one caller for all; the others get the same bytes, which must
+// not be modified.
 func (m *Metrics) Exposition(media string, compressed bool) (body []byte, contentType string, err error) {
 	s, f := &m.shown, form{media, compressed}
 	s.mu.Lock()
@@ -71,9 +72,9 @@ func (m *Metrics) collectAll(now time.Time) {
 
 func (f form) format() expfmt.Format {
 	switch f.media {
-	case "application/openmetrics-text":
+	case expfmt.OpenMetricsType:
 		return expfmt.NewFormat(expfmt.TypeOpenMetrics)
-	case "application/vnd.google.protobuf":
+	case expfmt.ProtoType:
 		return expfmt.NewFormat(expfmt.TypeProtoDelim)
 	}
 	return expfmt.NewFormat(expfmt.TypeTextPlain)

@@ -26,8 +26,9 @@ func native(o prometheus.HistogramOpts) prometheus.HistogramOpts {
 	return o
 }
 
-// timings are the histograms of a family, by the value of its label if it has one. A histogram is made when its label
-// is first observed, and observing takes no lock. The values of the label are bounded by the program.
+// timings are the histograms of a family, by the value of its label if it has one. A histogram is made
+// when its label is first observed, and observing takes no lock. The values of the label are bounded by
+// the program.
 type timings struct {
 	opts  prometheus.HistogramOpts
 	label string
