@@ -123,7 +123,10 @@ func acquire(ctx context.Context, env *clitool.Env, c *client.Client, pool, inst
 		left := wait - time.Since(began)
 		var refused *client.Error
 		held := errors.Is(err, client.ErrNoMachineID)
-		if again := held || stood && errors.As(err, &refused) && refused.Temporary(); !again || ctx.Err() != nil || wait >= 0 && left <= 0 {
+		if ctx.Err() != nil { // also if the answer came just before
+			return nil, ctx.Err()
+		}
+		if again := held || stood && errors.As(err, &refused) && refused.Temporary(); !again || wait >= 0 && left <= 0 {
 			return nil, err
 		}
 		if !stood {
