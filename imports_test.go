@@ -198,7 +198,7 @@ var rules = map[string]rule{
 	// The service. It uses strategies and plugins by their registered names only.
 	"server": {
 		may: ". coordination internal/bounded internal/outbound internal/resident internal/retry internal/seams internal/version issuer net/http persist persist/driver " +
-			"persist/storeclock server/access server/admin server/answerquota server/audit server/backends server/certificate server/compat server/config server/console " +
+			"persist/storeclock server/access server/admin server/answerquota server/audit server/backends server/brake server/certificate server/compat server/config server/console " +
 			"server/definitions server/events server/feed server/figures server/forwarded server/gate server/httpapi server/idempotency server/jobs " +
 			"server/logging server/metrics server/nodes server/openfiles server/rejection server/resp " +
 			"server/snapshot server/standings server/storeerror server/subscriptions server/terms server/tracing server/workers strategy",
@@ -318,6 +318,9 @@ var rules = map[string]rule{
 	"server/openfiles": {
 		why: "it uses the operating system only",
 	},
+	"server/brake": {
+		why: "it knows no work, only how long it took",
+	},
 	"server/snapshot": {
 		may: "internal/folder internal/version persist",
 		why: "a snapshot is what a store has, whatever that means",
@@ -345,7 +348,7 @@ var rules = map[string]rule{
 		why: "it traces requests and commands of any kind",
 	},
 	"server/jobs": {
-		may: ". internal/literal internal/sabotage persist server/admin server/storeerror server/terms",
+		may: ". internal/literal internal/sabotage persist server/admin server/brake server/storeerror server/terms",
 		why: "it issues through an interface, and depends neither on HTTP nor on a strategy",
 	},
 	"server/subscriptions": {

@@ -9,14 +9,17 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seqd/seqd/server/brake"
 	"github.com/seqd/seqd/server/config"
 	"github.com/seqd/seqd/server/snapshot"
 	"github.com/seqd/seqd/server/storeerror"
 )
 
-// saveSnapshot writes all that the store has for an administrator.
+// saveSnapshot writes all that the store has for an administrator, more slowly while callers use the
+// node.
 func (b *back) saveSnapshot(ctx context.Context, w io.Writer) error {
-	return storeerror.Of(snapshot.Save(ctx, b.store.Store, w), "the store", "a snapshot")
+	pace := brake.New(b.front.gate.Requests.Entered).Yield
+	return storeerror.Of(snapshot.Save(ctx, b.store.Store, w, pace), "the store", "a snapshot")
 }
 
 const (
@@ -58,7 +61,8 @@ func (b *back) saveDue(ctx context.Context, cfg config.Snapshots) error {
 	}
 	name := filepath.Join(cfg.Folder, now.UTC().Format(snapshotName))
 	if err == nil {
-		err = snapshot.WriteFile(name, func(w io.Writer) error { return snapshot.Save(ctx, b.store.Store, w) })
+		pace := brake.New(b.front.gate.Requests.Entered).Yield
+		err = snapshot.WriteFile(name, pace, func(w io.Writer) error { return snapshot.Save(ctx, b.store.Store, w, pace) })
 	}
 	if err == nil {
 		b.base.log.Info("a snapshot was saved", "file", name)

@@ -717,3 +717,23 @@ func (n *node) owns(id string) bool {
 	defer n.mu.Unlock()
 	return n.here[id]
 }
+
+// TestChunkGivesWay is about a chunk whose numbers a plugin shows, which is nearly all of the work.
+func TestChunkGivesWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, false)
+		c.load.Store(1)
+		c.refuse = func(call *seqd.Call) error {
+			began := time.Now()
+			call.Sequence.Show(func(dst []byte, _ int64, shown []byte) []byte {
+				time.Sleep(time.Microsecond)
+				return append(dst, shown...)
+			})
+			if took := time.Since(began); took < 5*time.Millisecond { // a millisecond of work
+				t.Errorf("%d numbers took %s: it did not rest", call.Count, took)
+			}
+			return nil
+		}
+		c.await(c.first, c.create(1000), done)
+	})
+}

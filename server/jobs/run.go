@@ -11,6 +11,7 @@ import (
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/sabotage"
 	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/server/brake"
 	"github.com/seqd/seqd/server/terms"
 )
 
@@ -216,7 +217,7 @@ func (s *Jobs) leave(all context.Context, id string, permit *terms.Permit) {
 // work does a job as long as this node owns it, and reports whether it ended.
 func (s *Jobs) work(ctx context.Context, id string) (ended bool) {
 	var last block
-	b := &brake{served: s.opts.Served}
+	b := brake.New(s.opts.Served)
 	for again := true; again && ctx.Err() == nil; {
 		w, err := s.opts.Terms.Take(ctx, kind, id)
 		switch {
@@ -237,7 +238,7 @@ func (s *Jobs) work(ctx context.Context, id string) (ended bool) {
 // drive does what comes next until the job ends, or must be taken again. It decides from what is in
 // the store, and what it has issued counts only once that is written (J1): last is nothing once it
 // was to be written, whatever became of that.
-func (s *Jobs) drive(ctx context.Context, id string, w *terms.Work, last *block, b *brake) (ended, again bool, err error) {
+func (s *Jobs) drive(ctx context.Context, id string, w *terms.Work, last *block, b *brake.Brake) (ended, again bool, err error) {
 	for {
 		j, err := decode(id, w.State)
 		if err != nil {
@@ -297,7 +298,7 @@ func (s *Jobs) write(ctx context.Context, write func(context.Context, json.RawMe
 
 // step does what comes next for a job. last is the block that it has issued. elsewhere is true if
 // another node may be able to go on, and this one is not now.
-func (s *Jobs) step(ctx context.Context, id string, j *job, last *block, b *brake) (full []pageBody, wait time.Duration, elsewhere bool) {
+func (s *Jobs) step(ctx context.Context, id string, j *job, last *block, b *brake.Brake) (full []pageBody, wait time.Duration, elsewhere bool) {
 	now := s.opts.Now()
 	ctx, cancel := context.WithTimeout(ctx, chunkPatience)
 	defer cancel()
@@ -320,7 +321,7 @@ func (s *Jobs) step(ctx context.Context, id string, j *job, last *block, b *brak
 			BizType: j.BizType, Count: j.next(), Key: j.Key, Once: j.once(id), AnswerKept: true, Made: now.Truncate(time.Second), Display: j.Display,
 			Caller: seqd.Caller{Name: seqd.OwnerName(j.Owner), Owner: j.Owner, RequestID: "job-" + id},
 		}
-		call.Sequence.Pace(b.yield)
+		call.Sequence.Pace(b.Yield)
 		if err = s.opts.Issuer.Issue(ctx, call); err == nil {
 			*last = blockOf(&call.Sequence, j.Format, call.Made)
 			full = j.issued(*last, s.opts.Now())

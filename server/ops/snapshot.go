@@ -37,11 +37,16 @@ func Save(ctx context.Context, cfg *config.Config, path string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	return snapshot.WriteFile(path, func(w io.Writer) error { return snapshot.Save(ctx, store, w) })
+	return snapshot.WriteFile(path, unpaced, func(w io.Writer) error { return snapshot.Save(ctx, store, w, unpaced) })
 }
 
+// unpaced is the pace of a command, which has no callers.
+func unpaced() {}
+
 // Keep is snapshot.WriteFile, for a snapshot that a node sends.
-func Keep(path string, write func(io.Writer) error) error { return snapshot.WriteFile(path, write) }
+func Keep(path string, write func(io.Writer) error) error {
+	return snapshot.WriteFile(path, unpaced, write)
+}
 
 // Contents is what [Status] finds in a snapshot.
 type Contents struct {

@@ -38,8 +38,9 @@ var (
 // whose page had pageBytes only the fewest are read.
 const page, fewest, pageBytes = 200, 16, 4 << 20
 
-// Save writes a snapshot of a store. Nodes may run. It needs the memory of one page of records.
-func Save(ctx context.Context, store persist.Store, w io.Writer) error {
+// Save writes a snapshot of a store. Nodes may run. It needs the memory of one page of records, and
+// calls pace at each record, which may wait.
+func Save(ctx context.Context, store persist.Store, w io.Writer, pace func()) error {
 	cluster, err := persist.ReadCluster(ctx, store.Documents())
 	if errors.Is(err, persist.ErrNotFound) {
 		return errors.New("no seqd has run on this store: there is nothing to save")
@@ -59,7 +60,7 @@ func Save(ctx context.Context, store persist.Store, w io.Writer) error {
 		}
 		h.Fence, h.FailedOver = f.Current, f.FailedOver()
 	}
-	s := saving{store, newWriter(w)}
+	s := saving{store, newWriter(w, pace)}
 	if err = s.out.line(h); err == nil {
 		err = s.records(ctx)
 	}
@@ -184,8 +185,8 @@ const Part = ".part"
 
 // WriteFile writes a snapshot to a file: under another name until it is whole, was read again and
 // is durable. Only its owner may read it, because it has the secrets of definitions. If write fails
-// or is cut off, a file that was there is left as it is.
-func WriteFile(path string, write func(io.Writer) error) (err error) {
+// or is cut off, a file that was there is left as it is. It calls pace at each record that it reads.
+func WriteFile(path string, pace func(), write func(io.Writer) error) (err error) {
 	file, err := os.OpenFile(path+Part, os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
 	if err != nil {
 		return err
@@ -207,7 +208,7 @@ func WriteFile(path string, write func(io.Writer) error) (err error) {
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
-	if _, err := Read(file, func(Header) error { return nil }, func(Record) error { return nil }); err != nil {
+	if _, err := Read(file, func(Header) error { return nil }, func(Record) error { pace(); return nil }); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	return file.Sync()

@@ -51,7 +51,7 @@ func TestSaveWhileRecordsMove(t *testing.T) {
 		"subscription": func() { put(persist.DeliveryKind, "hook/1") },
 	}}
 	var file bytes.Buffer
-	must.Do(t, Save(ctx, move, &file))
+	must.Do(t, Save(ctx, move, &file, func() {}))
 	var kinds []string
 	must.Get(Read(&file, func(Header) error { return nil }, func(r Record) error {
 		if r.Document != nil {

@@ -1,11 +1,9 @@
-package jobs
+package brake
 
 import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/seqd/seqd"
 )
 
 // TestBrake works for a second in steps of a microsecond, and looks how long that takes.
@@ -23,15 +21,15 @@ func TestBrake(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				began := time.Now()
-				b := &brake{served: func() int64 {
+				b := New(func() int64 {
 					if c.every == 0 {
 						return 0
 					}
 					return 1 + int64(time.Since(began)/c.every)
-				}}
+				})
 				for range all / step {
 					time.Sleep(step)
-					b.yield()
+					b.Yield()
 				}
 				if rested := time.Since(began) - all; rested < c.least || rested > c.most {
 					t.Errorf("it rested for %s, want %s to %s", rested, c.least, c.most)
@@ -39,24 +37,4 @@ func TestBrake(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestChunkGivesWay is about a chunk whose numbers a plugin shows, which is nearly all of the work.
-func TestChunkGivesWay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, false)
-		c.load.Store(1)
-		c.refuse = func(call *seqd.Call) error {
-			began := time.Now()
-			call.Sequence.Show(func(dst []byte, _ int64, shown []byte) []byte {
-				time.Sleep(time.Microsecond)
-				return append(dst, shown...)
-			})
-			if took := time.Since(began); took < 15*rest {
-				t.Errorf("%d numbers took %s: it did not rest", call.Count, took)
-			}
-			return nil
-		}
-		c.await(c.first, c.create(1000), done)
-	})
 }
