@@ -4,12 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
+	"net/http"
 	"path/filepath"
 	"slices"
 	"time"
 
 	"go.etcd.io/bbolt"
+
+	"github.com/seqd/seqd/bench/openloop"
 )
 
 // The figures of this file are about a store with a million biz types that nobody has asked for.
@@ -97,7 +101,7 @@ func (s *servers) million(ctx context.Context, o options, f filled) (results []r
 		return nil, err
 	}
 	var ready, each, sizes, took []float64
-	var p50, p99 pairs
+	var p50, p99, saved pairs
 	for range o.rounds {
 		n, err := s.startNodeIn(ctx, f.dir, o.binary, "/readyz", append(f.env, fromStore)...)
 		if err != nil {
@@ -120,6 +124,11 @@ func (s *servers) million(ctx context.Context, o options, f filled) (results []r
 			return nil, err
 		}
 		sizes, took = append(sizes, size), append(took, slowest)
+		without, with, err := besideSnapshot(ctx, n, o.open(n.url+"/seq/"+template, besideRate))
+		if err != nil {
+			return nil, err
+		}
+		saved.base, saved.value = append(saved.base, without.p99), append(saved.value, with.p99)
 		if err := n.stop(); err != nil {
 			return nil, err
 		}
@@ -134,7 +143,44 @@ func (s *servers) million(ctx context.Context, o options, f filled) (results []r
 		report(what+"first number of a cold one, p99 beyond the store's", beyond(p99), milliseconds).atMost(5000),
 		report(what+"largest of `/metrics`, `/readyz`, `/nodes`, `/overview`", sizes, kilobytes),
 		report(what+"slowest of `/metrics`, `/readyz`, `/nodes`, `/overview`", took, milliseconds),
+		saved.report(what+"issuing while a snapshot is saved, 5,000 requests/s, p99", "no snapshot", milliseconds).atMost(1.2),
 	}, nil
+}
+
+// besideSnapshot measures a load alone, and while a snapshot is saved.
+func besideSnapshot(ctx context.Context, n node, load openloop.Job) (without, with sample, err error) {
+	if without, err = measured(ctx, n.child, load); err != nil {
+		return without, with, err
+	}
+	saving, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() {
+		err := save(saving, n.url)
+		if err == nil {
+			err = errors.New("the snapshot was saved before the load ended")
+		} else if errors.Is(saving.Err(), context.Canceled) {
+			err = nil
+		}
+		ended <- err
+	}()
+	with, err = measured(ctx, n.child, load)
+	stop()
+	return without, with, errors.Join(err, <-ended)
+}
+
+// save gets a snapshot, and forgets it.
+func save(ctx context.Context, url string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/snapshot", nil)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	_, err = io.Copy(io.Discard, response.Body)
+	return err
 }
 
 // emptyNode returns the memory of a node without biz types.

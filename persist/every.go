@@ -10,6 +10,28 @@ import (
 // which may have a megabyte each.
 const pageSize, ledgerPage = 1000, 100
 
+// pacedPage is how many records one call of List reads for work that has a pace. A store may use the
+// processor of its callers to read them.
+const pacedPage = 10
+
+// pace is the key of the pace in a context.
+type pace struct{}
+
+// Paced returns a context whose holder goes through records slowly: [EveryCounter] and the functions
+// like it read few at a time, and call wait for each, which may sleep. It is for work that takes long
+// and that nobody waits for. Functions may call wait at the same time if they share the context.
+func Paced(ctx context.Context, wait func()) context.Context {
+	return context.WithValue(ctx, pace{}, wait)
+}
+
+// Pace returns how many records to read at a time, at most page, and what to call for each.
+func Pace(ctx context.Context, page int) (int, func()) {
+	if wait, ok := ctx.Value(pace{}).(func()); ok {
+		return min(page, pacedPage), wait
+	}
+	return page, func() {}
+}
+
 // EveryCounter yields all counters in byte order of their names, and at last an error if there is
 // one. They are read in pages: what is created or deleted meanwhile may be among them or not.
 func EveryCounter(ctx context.Context, from Counters) iter.Seq2[Counter, error] {
@@ -18,7 +40,8 @@ func EveryCounter(ctx context.Context, from Counters) iter.Seq2[Counter, error] 
 
 // CountersAfter is [CountersUnder] for the counters whose names follow after.
 func CountersAfter(ctx context.Context, from Counters, prefix, after string) iter.Seq2[Counter, error] {
-	return pages(prefix, max(prefix, after), pageSize, func(after string) ([]Counter, error) { return from.List(ctx, after, pageSize) }, Counter.PersistID)
+	size, wait := Pace(ctx, pageSize)
+	return pages(prefix, max(prefix, after), size, wait, func(after string) ([]Counter, error) { return from.List(ctx, after, size) }, Counter.PersistID)
 }
 
 // CountersUnder is [EveryCounter] for the counters whose names begin with a prefix and are longer.
@@ -48,12 +71,13 @@ func DocumentsAfter(ctx context.Context, from lister, kind, prefix, after string
 	if kind == LedgerKind {
 		size = ledgerPage
 	}
-	return pages(prefix, max(prefix, after), size, func(after string) ([]Document, error) { return from.List(ctx, kind, after, size) }, func(d Document) string { return d.Key })
+	size, wait := Pace(ctx, size)
+	return pages(prefix, max(prefix, after), size, wait, func(after string) ([]Document, error) { return from.List(ctx, kind, after, size) }, func(d Document) string { return d.Key })
 }
 
 // pages yields the records whose keys begin with a prefix and follow after, page after page, until
 // a page is not full.
-func pages[T any](prefix, after string, size int, list func(after string) ([]T, error), key func(T) string) iter.Seq2[T, error] {
+func pages[T any](prefix, after string, size int, wait func(), list func(after string) ([]T, error), key func(T) string) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for after := after; ; {
 			page, err := list(after)
@@ -63,6 +87,7 @@ func pages[T any](prefix, after string, size int, list func(after string) ([]T, 
 				return
 			}
 			for _, record := range page {
+				wait()
 				after = key(record)
 				if !strings.HasPrefix(after, prefix) || !yield(record, nil) {
 					return

@@ -32,6 +32,31 @@ func TestEvery(t *testing.T) {
 	}
 }
 
+// most is documents that note the most that one call asked for.
+type most struct {
+	persist.Documents
+	limit int
+}
+
+func (d *most) List(ctx context.Context, kind, after string, limit int) ([]persist.Document, error) {
+	d.limit = max(d.limit, limit)
+	return d.Documents.List(ctx, kind, after, limit)
+}
+
+// Work that has a pace reads few records at a time, and may rest at each.
+func TestPaced(t *testing.T) {
+	documents := &most{Documents: memory.New(time.Now).Documents()}
+	for i := range 25 {
+		must.Do(t, documents.Create(t.Context(), persist.Document{Kind: "k", Key: fmt.Sprintf("%05d", i), Revision: 1, Body: "{}"}))
+	}
+	rests, seen := 0, 0
+	for _, err := range persist.EveryDocument(persist.Paced(t.Context(), func() { rests++ }), documents, "k") {
+		must.Do(t, err)
+		seen++
+	}
+	must.Equal(t, [3]int{seen, rests, documents.limit}, [3]int{25, 25, 10})
+}
+
 // failing is documents that fail at their second page.
 type failing struct {
 	persist.Documents

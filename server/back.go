@@ -116,7 +116,7 @@ func (b *back) open(ctx context.Context) error {
 	b.base.background.run(ctx, b.catalogue.Seed)
 	b.base.background.run(ctx, b.catalogue.Tidy)
 	b.base.background.run(ctx, b.catalogue.Mend)
-	b.base.background.run(ctx, b.catalogue.Purge)
+	b.base.background.run(b.paced(ctx), b.catalogue.Purge)
 	b.runStrategies(ctx)
 	return nil
 }
@@ -277,7 +277,7 @@ func (b *back) openEvents() {
 	editor := b.catalogue.Editor()
 	b.events = events.New(events.Options{
 		Documents: b.store.Store.Documents(), Terms: b.terms, Now: b.common.Now, Keep: b.base.cfg.Events.Keep, Log: b.base.log, Past: b.past,
-		Left: editor.CopyEvents, Has: editor.HasEvents, Stopping: b.front.gate.Draining,
+		Left: func(ctx context.Context) error { return editor.CopyEvents(b.paced(ctx)) }, Has: editor.HasEvents, Stopping: b.front.gate.Draining,
 	})
 }
 

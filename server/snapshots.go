@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/server/brake"
 	"github.com/seqd/seqd/server/config"
 	"github.com/seqd/seqd/server/snapshot"
@@ -18,8 +19,12 @@ import (
 // saveSnapshot writes all that the store has for an administrator, more slowly while callers use the
 // node.
 func (b *back) saveSnapshot(ctx context.Context, w io.Writer) error {
-	pace := brake.New(b.front.gate.Requests.Entered).Yield
-	return storeerror.Of(snapshot.Save(ctx, b.store.Store, w, pace), "the store", "a snapshot")
+	return storeerror.Of(snapshot.Save(b.paced(ctx), b.store.Store, w), "the store", "a snapshot")
+}
+
+// paced returns the context for long work in the background, which gives way to callers.
+func (b *back) paced(ctx context.Context) context.Context {
+	return persist.Paced(ctx, brake.New(b.front.gate.Requests.Entered).Yield)
 }
 
 const (
@@ -61,8 +66,8 @@ func (b *back) saveDue(ctx context.Context, cfg config.Snapshots) error {
 	}
 	name := filepath.Join(cfg.Folder, now.UTC().Format(snapshotName))
 	if err == nil {
-		pace := brake.New(b.front.gate.Requests.Entered).Yield
-		err = snapshot.WriteFile(name, pace, func(w io.Writer) error { return snapshot.Save(ctx, b.store.Store, w, pace) })
+		ctx := b.paced(ctx)
+		err = snapshot.WriteFile(ctx, name, func(w io.Writer) error { return snapshot.Save(ctx, b.store.Store, w) })
 	}
 	if err == nil {
 		b.base.log.Info("a snapshot was saved", "file", name)

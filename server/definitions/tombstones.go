@@ -9,6 +9,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/retry"
+	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/plugin"
 )
 
@@ -71,21 +72,15 @@ func (c *Catalogue) Purge(ctx context.Context) {
 
 // findDeleted notes all biz types that were deleted.
 func (c *Catalogue) findDeleted(ctx context.Context) error {
-	for after := ""; ; {
-		docs, err := c.records.documents.List(ctx, kind, after, page)
+	for doc, err := range persist.EveryDocument(ctx, c.records.documents, kind) {
 		if err != nil {
 			return err
 		}
-		for _, doc := range docs {
-			after = doc.Key
-			if said, err := decode(doc); err == nil && said.Deleted {
-				c.tombstones.set(doc.Key, c.records.now())
-			}
-		}
-		if len(docs) < page {
-			return nil
+		if said, err := decode(doc); err == nil && said.Deleted {
+			c.tombstones.set(doc.Key, c.records.now())
 		}
 	}
+	return nil
 }
 
 // purge removes what is too old of a deleted biz type, and returns when it must be called again, 0

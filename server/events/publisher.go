@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/seqd/seqd/persist"
@@ -41,12 +42,14 @@ type publisher struct {
 	// since says since when this node has seen batches wait, by the keys of their documents. now is the
 	// same for the present round.
 	since, now map[string]time.Time
-	// when it purged, and copied what was left; zero if that was before this node led
-	purged, copied time.Time
+	purged     time.Time // zero if that was before this node led
 }
 
 // Run publishes what happened while this node leads, until ctx ends.
 func (f *Streams) Run(ctx context.Context) {
+	var copying sync.WaitGroup
+	copying.Go(func() { f.copyLeft(ctx) })
+	defer copying.Wait()
 	p := &publisher{Streams: f}
 	trouble := logging.Trouble{Log: f.opts.Log, Begins: "events cannot be published; it is tried again"}
 	waiting := logging.Trouble{Log: f.opts.Log, Begins: "events wait because those before them are missing"}
@@ -69,16 +72,41 @@ func (f *Streams) Run(ctx context.Context) {
 	}
 }
 
+// copyLeft copies what nodes did not copy while this node leads, until ctx ends. With very many biz
+// types that takes minutes, so events are published meanwhile.
+func (f *Streams) copyLeft(ctx context.Context) {
+	var copied time.Time // zero if that was before this node led
+	trouble := logging.Trouble{Log: f.opts.Log, Begins: "events of definitions that a node did not copy cannot be copied; it is tried again"}
+	ticker := time.NewTicker(roundPause)
+	defer ticker.Stop()
+	for {
+		var err error
+		if f.opts.Terms.Leading() {
+			err = since(&copied, f.opts.Now(), leftPause, func() error { return f.opts.Left(ctx) })
+		} else {
+			copied = time.Time{}
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		trouble.Note(err)
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
 // lead publishes, if this node leads. Who leads decides only who does it: another node may still be
 // at it, and one of them finds that it does not own the stream any more.
 func (p *publisher) lead(ctx context.Context) error {
 	if !p.opts.Terms.Leading() {
-		p.works, p.waits, p.since, p.purged, p.copied = nil, nil, nil, time.Time{}, time.Time{}
+		p.works, p.waits, p.since, p.purged = nil, nil, nil, time.Time{}
 		return nil
 	}
 	now := p.opts.Now()
 	return errors.Join(
-		since(&p.copied, now, leftPause, func() error { return p.opts.Left(ctx) }),
 		since(&p.purged, now, purgePause, func() error { return p.purge(ctx, now) }),
 		p.round(ctx),
 	)

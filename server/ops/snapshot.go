@@ -37,15 +37,12 @@ func Save(ctx context.Context, cfg *config.Config, path string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	return snapshot.WriteFile(path, unpaced, func(w io.Writer) error { return snapshot.Save(ctx, store, w, unpaced) })
+	return snapshot.WriteFile(ctx, path, func(w io.Writer) error { return snapshot.Save(ctx, store, w) })
 }
 
-// unpaced is the pace of a command, which has no callers.
-func unpaced() {}
-
 // Keep is snapshot.WriteFile, for a snapshot that a node sends.
-func Keep(path string, write func(io.Writer) error) error {
-	return snapshot.WriteFile(path, unpaced, write)
+func Keep(ctx context.Context, path string, write func(io.Writer) error) error {
+	return snapshot.WriteFile(ctx, path, write)
 }
 
 // Contents is what [Status] finds in a snapshot.

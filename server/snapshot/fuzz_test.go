@@ -18,7 +18,7 @@ func FuzzRead(f *testing.F) {
 	must.Get(persist.ClusterID(f.Context(), store, time.Now))(f)
 	must.Do(f, store.Counters().Create(f.Context(), persist.Counter{BizTag: "order", Max: 7, Step: 1}))
 	var good bytes.Buffer
-	must.Do(f, Save(f.Context(), store, &good, func() {}))
+	must.Do(f, Save(f.Context(), store, &good))
 	f.Add([]byte{}, 0, byte(0))
 	f.Add(good.Bytes(), 0, byte(0))
 	for at := range good.Len() {

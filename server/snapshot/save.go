@@ -38,9 +38,9 @@ var (
 // whose page had pageBytes only the fewest are read.
 const page, fewest, pageBytes = 200, 16, 4 << 20
 
-// Save writes a snapshot of a store. Nodes may run. It needs the memory of one page of records, and
-// calls pace at each record, which may wait.
-func Save(ctx context.Context, store persist.Store, w io.Writer, pace func()) error {
+// Save writes a snapshot of a store. Nodes may run. It needs the memory of one page of records. It
+// heeds [persist.Paced].
+func Save(ctx context.Context, store persist.Store, w io.Writer) error {
 	cluster, err := persist.ReadCluster(ctx, store.Documents())
 	if errors.Is(err, persist.ErrNotFound) {
 		return errors.New("no seqd has run on this store: there is nothing to save")
@@ -60,7 +60,7 @@ func Save(ctx context.Context, store persist.Store, w io.Writer, pace func()) er
 		}
 		h.Fence, h.FailedOver = f.Current, f.FailedOver()
 	}
-	s := saving{store, newWriter(w, pace)}
+	s := saving{store, newWriter(w)}
 	if err = s.out.line(h); err == nil {
 		err = s.records(ctx)
 	}
@@ -113,8 +113,10 @@ func (s saving) records(ctx context.Context) error {
 }
 
 func (s saving) documents(ctx context.Context, kinds []string) error {
+	least, wait := persist.Pace(ctx, fewest)
+	most, _ := persist.Pace(ctx, page)
 	for _, kind := range kinds {
-		limit := fewest
+		limit := least
 		for after := ""; ; {
 			list, err := s.store.Documents().List(ctx, kind, after, limit)
 			if err != nil {
@@ -122,6 +124,7 @@ func (s saving) documents(ctx context.Context, kinds []string) error {
 			}
 			size := 0
 			for _, doc := range list {
+				wait()
 				if err := s.out.record(Record{Document: &doc}); err != nil {
 					return err
 				}
@@ -130,8 +133,8 @@ func (s saving) documents(ctx context.Context, kinds []string) error {
 			if len(list) < limit {
 				break
 			}
-			if limit = page; size > pageBytes*len(list)/page {
-				limit = fewest
+			if limit = most; size > pageBytes*len(list)/page {
+				limit = least
 			}
 		}
 	}
@@ -157,22 +160,24 @@ func (s saving) registries(ctx context.Context) error {
 
 // history saves that of every biz type whose IDs have a shape: one without has issued nothing.
 func (s saving) history(ctx context.Context) error {
+	size, wait := persist.Pace(ctx, page)
 	for shape, err := range persist.ShapesIn(s.store.Documents()).Every(ctx) {
 		if err != nil {
 			return err
 		}
 		for before := ""; ; {
-			list, err := s.store.History().List(ctx, persist.HistoryQuery{BizType: shape.BizType, Before: before, Limit: page})
+			list, err := s.store.History().List(ctx, persist.HistoryQuery{BizType: shape.BizType, Before: before, Limit: size})
 			if err != nil {
 				return err
 			}
 			for _, record := range list {
+				wait()
 				if err := s.out.record(Record{History: &record}); err != nil {
 					return err
 				}
 				before = record.ID
 			}
-			if len(list) < page {
+			if len(list) < size {
 				break
 			}
 		}
@@ -185,8 +190,8 @@ const Part = ".part"
 
 // WriteFile writes a snapshot to a file: under another name until it is whole, was read again and
 // is durable. Only its owner may read it, because it has the secrets of definitions. If write fails
-// or is cut off, a file that was there is left as it is. It calls pace at each record that it reads.
-func WriteFile(path string, pace func(), write func(io.Writer) error) (err error) {
+// or is cut off, a file that was there is left as it is. It heeds [persist.Paced].
+func WriteFile(ctx context.Context, path string, write func(io.Writer) error) (err error) {
 	file, err := os.OpenFile(path+Part, os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
 	if err != nil {
 		return err
@@ -205,10 +210,11 @@ func WriteFile(path string, pace func(), write func(io.Writer) error) (err error
 	if err := write(file); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
+	_, wait := persist.Pace(ctx, 0)
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
-	if _, err := Read(file, func(Header) error { return nil }, func(Record) error { pace(); return nil }); err != nil {
+	if _, err := Read(file, func(Header) error { return nil }, func(Record) error { wait(); return nil }); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	return file.Sync()

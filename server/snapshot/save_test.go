@@ -3,6 +3,9 @@ package snapshot
 import (
 	"bytes"
 	"context"
+	"fmt"
+	"io"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -51,7 +54,7 @@ func TestSaveWhileRecordsMove(t *testing.T) {
 		"subscription": func() { put(persist.DeliveryKind, "hook/1") },
 	}}
 	var file bytes.Buffer
-	must.Do(t, Save(ctx, move, &file, func() {}))
+	must.Do(t, Save(ctx, move, &file))
 	var kinds []string
 	must.Get(Read(&file, func(Header) error { return nil }, func(r Record) error {
 		if r.Document != nil {
@@ -62,4 +65,18 @@ func TestSaveWhileRecordsMove(t *testing.T) {
 	if want := []string{persist.LedgerKind, "subscription", persist.VoidKind, persist.DeliveryKind}; !slices.Equal(kinds, want) {
 		t.Errorf("it has %q, want %q", kinds, want)
 	}
+}
+
+// A save that has a pace may rest at each record, and when the file is read again.
+func TestSavePaced(t *testing.T) {
+	store, rests := memory.New(time.Now), 0
+	must.Get(persist.ClusterID(t.Context(), store, time.Now))(t)
+	for i := range 30 {
+		name := fmt.Sprintf("b%d", i)
+		must.Do(t, store.Counters().Create(t.Context(), persist.Counter{BizTag: name, Max: 1, Step: 1}))
+		must.Do(t, store.Documents().Create(t.Context(), persist.Document{Kind: "k", Key: name, Revision: 1, Body: "{}"}))
+	}
+	ctx := persist.Paced(t.Context(), func() { rests++ })
+	must.Do(t, WriteFile(ctx, filepath.Join(t.TempDir(), "a"), func(w io.Writer) error { return Save(ctx, store, w) }))
+	must.Equal(t, rests, 4*30)
 }
