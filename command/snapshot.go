@@ -96,7 +96,7 @@ func saveFrom(ctx context.Context, env *clitool.Env, path string) error {
 	if err != nil {
 		return err
 	}
-	return ops.Keep(ctx, path, func(w io.Writer) error { return env.Explain(admin.New(c).Snapshot(ctx, w)) })
+	return ops.Keep(path, func(w io.Writer) error { return env.Explain(admin.New(c).Snapshot(ctx, w)) })
 }
 
 // counted says what a snapshot has.

@@ -66,8 +66,7 @@ func (b *back) saveDue(ctx context.Context, cfg config.Snapshots) error {
 	}
 	name := filepath.Join(cfg.Folder, now.UTC().Format(snapshotName))
 	if err == nil {
-		ctx := b.paced(ctx)
-		err = snapshot.WriteFile(ctx, name, func(w io.Writer) error { return snapshot.Save(ctx, b.store.Store, w) })
+		err = snapshot.WriteFile(name, func(w io.Writer) error { return snapshot.Save(b.paced(ctx), b.store.Store, w) })
 	}
 	if err == nil {
 		b.base.log.Info("a snapshot was saved", "file", name)

@@ -37,13 +37,11 @@ func Save(ctx context.Context, cfg *config.Config, path string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	return snapshot.WriteFile(ctx, path, func(w io.Writer) error { return snapshot.Save(ctx, store, w) })
+	return snapshot.WriteFile(path, func(w io.Writer) error { return snapshot.Save(ctx, store, w) })
 }
 
 // Keep is snapshot.WriteFile, for a snapshot that a node sends.
-func Keep(ctx context.Context, path string, write func(io.Writer) error) error {
-	return snapshot.WriteFile(ctx, path, write)
-}
+func Keep(path string, write func(io.Writer) error) error { return snapshot.WriteFile(path, write) }
 
 // Contents is what [Status] finds in a snapshot.
 type Contents struct {

@@ -144,7 +144,7 @@ func number(n int64) *int64 { return &n }
 func saved(t *testing.T, store persist.Store) (*config.Config, string) {
 	cfg := must.Get(config.LoadYAML([]byte(snapshotConfig), config.Sources{}))(t)
 	file := filepath.Join(t.TempDir(), "s")
-	must.Do(t, snapshot.WriteFile(t.Context(), file, func(w io.Writer) error { return snapshot.Save(t.Context(), store, w) }))
+	must.Do(t, snapshot.WriteFile(file, func(w io.Writer) error { return snapshot.Save(t.Context(), store, w) }))
 	return cfg, file
 }
 
@@ -335,8 +335,8 @@ func TestSaveLeavesTheFormerFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "s")
 	must.Do(t, os.WriteFile(file, []byte("former"), 0o600))
 	full := errors.New("no space left on device")
-	must.Is(t, snapshot.WriteFile(t.Context(), file, func(w io.Writer) error { _, _ = w.Write([]byte("half")); return full }), full)
-	must.Is(t, snapshot.WriteFile(t.Context(), file, func(w io.Writer) error { _, err := w.Write([]byte("half")); return err }), snapshot.ErrSnapshot)
+	must.Is(t, snapshot.WriteFile(file, func(w io.Writer) error { _, _ = w.Write([]byte("half")); return full }), full)
+	must.Is(t, snapshot.WriteFile(file, func(w io.Writer) error { _, err := w.Write([]byte("half")); return err }), snapshot.ErrSnapshot)
 	must.Equal(t, string(must.Get(os.ReadFile(file))(t)), "former")
 	must.Equal(t, len(must.Get(os.ReadDir(filepath.Dir(file)))(t)), 1)
 }

@@ -190,8 +190,8 @@ const Part = ".part"
 
 // WriteFile writes a snapshot to a file: under another name until it is whole, was read again and
 // is durable. Only its owner may read it, because it has the secrets of definitions. If write fails
-// or is cut off, a file that was there is left as it is. It heeds [persist.Paced].
-func WriteFile(ctx context.Context, path string, write func(io.Writer) error) (err error) {
+// or is cut off, a file that was there is left as it is.
+func WriteFile(path string, write func(io.Writer) error) (err error) {
 	file, err := os.OpenFile(path+Part, os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
 	if err != nil {
 		return err
@@ -210,11 +210,10 @@ func WriteFile(ctx context.Context, path string, write func(io.Writer) error) (e
 	if err := write(file); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	_, wait := persist.Pace(ctx, 0)
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
-	if _, err := Read(file, func(Header) error { return nil }, func(Record) error { wait(); return nil }); err != nil {
+	if _, err := Read(file, func(Header) error { return nil }, nil); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	return file.Sync()
