@@ -163,9 +163,12 @@ func (r *release) checkMonitor(t *testing.T, scheme core.URIScheme) {
 	if e.Port != r.service.Spec.Ports[0].Name || e.Path != "/metrics" || !strings.EqualFold(e.Scheme, string(scheme)) {
 		t.Errorf("it scrapes %s %s %s", e.Port, e.Path, e.Scheme)
 	}
-	if len(e.RelabelConfigs) != 1 || e.RelabelConfigs[0].TargetLabel != "job" || *e.RelabelConfigs[0].Replacement != "seqd" ||
+	if len(e.RelabelConfigs) != 2 || e.RelabelConfigs[0].TargetLabel != "job" || *e.RelabelConfigs[0].Replacement != "seqd" ||
 		!strings.Contains(read(t, "../../deploy/alerts.yaml"), `job="seqd"`) {
 		t.Errorf("the job is %+v", e.RelabelConfigs)
+	}
+	if l := e.RelabelConfigs[len(e.RelabelConfigs)-1]; l.TargetLabel != "installation" || *l.Replacement != r.service.Name {
+		t.Errorf("the installation is %+v", l)
 	}
 }
 
