@@ -120,7 +120,11 @@ func TestAlerts(t *testing.T) {
 // What docs/METRICS.md says can be dropped exists, and no alert needs it.
 func TestDroppedMetricsAreNotNeeded(t *testing.T) {
 	text := read(t, "../docs/METRICS.md")
-	drop := regexp.MustCompile(`^` + regexp.MustCompile(`(?m)^ +regex: (seqd_\(.*)$`).FindStringSubmatch(text)[1] + `$`)
+	var all []string
+	for _, line := range regexp.MustCompile(`(?m)^ +regex: (seqd_.*)$`).FindAllStringSubmatch(text, -1) {
+		all = append(all, line[1])
+	}
+	drop := regexp.MustCompile(`^(` + strings.Join(all, "|") + `)$`)
 	found := make(map[string]bool)
 	for _, name := range ours.FindAllString(text, -1) {
 		if drop.MatchString(name) {
@@ -136,13 +140,18 @@ func TestDroppedMetricsAreNotNeeded(t *testing.T) {
 }
 
 // SeqdErrorRatio sees all routes that give numbers, also those of drop-ins. Its codes are
-// written from codes.go.
+// written from codes.go. The dashboard counts the same.
 func TestErrorRatio(t *testing.T) {
 	text := read(t, "alerts.yaml")
 	routes := regexp.MustCompile(`^(?:` + regexp.MustCompile(`seqd_http_requests_total\{route=~"([^"]*)",code`).FindStringSubmatch(text)[1] + `)$`)
 	for _, r := range compat.Routes(compat.Options{Leaf: true, Tinyid: true, CosID: true}) {
 		if !routes.MatchString(r.Path) && r.Path != "/machines/:namespace" { // that gives no numbers
 			t.Errorf("%s is not among the routes %s", r.Path, routes)
+		}
+	}
+	for _, part := range []string{`route=~"([^"]*)",code`, `code=~"(answers_full[^"]*)"`} {
+		if part := regexp.MustCompile(part).FindStringSubmatch(text)[1]; !strings.Contains(read(t, "dashboard.json"), `=~\"`+part+`\"`) {
+			t.Errorf("the dashboard does not count %s", part)
 		}
 	}
 }
