@@ -30,7 +30,7 @@ const (
 
 // Every folder beside the base is an overlay, and what it sends passes all checks.
 func TestOverlays(t *testing.T) {
-	ports := map[string][]int{"mongo": {mongoPort, redisPort, sentinelPort}, "postgres": {postgresPort}, "mysql": {mysqlPort}}
+	ports := map[string][]int{"mongo": {mongoPort, redisPort, sentinelPort}, "postgres": {postgresPort}, "postgres-redis": {postgresPort, redisPort, sentinelPort}, "mysql": {mysqlPort}}
 	folders := must.Get(os.ReadDir(overlays))(t)
 	for _, folder := range folders {
 		if folder.Name() == "base" {
@@ -39,9 +39,10 @@ func TestOverlays(t *testing.T) {
 		t.Run(folder.Name(), func(t *testing.T) {
 			r := overlay(t, folder.Name())
 			r.check(t, append([]int{dns, dns, collector}, ports[folder.Name()]...))
-			must.Equal(t, r.node(t).Store.Driver, folder.Name(), "the store")
-			if cfg := r.node(t); cfg.Redis.Configured() && !cfg.Redis.TLS.Enabled || cfg.Store.Driver == "mongo" && !strings.Contains(cfg.Store.Settings["mongo"].(*mongo.Settings).URI, "tls=true") {
-				t.Error("connections to the store or to Redis are not encrypted")
+			driver, _, _ := strings.Cut(folder.Name(), "-")
+			must.Equal(t, r.node(t).Store.Driver, driver, "the store")
+			if cfg := r.node(t); cfg.Redis.Configured() != (driver == "mongo" || driver != folder.Name()) || cfg.Redis.Configured() && !cfg.Redis.TLS.Enabled || cfg.Store.Driver == "mongo" && !strings.Contains(cfg.Store.Settings["mongo"].(*mongo.Settings).URI, "tls=true") {
+				t.Error("connections to the store or to Redis are not encrypted, or Redis is missing")
 			}
 			for _, addr := range r.node(t).Redis.Addrs {
 				if !strings.HasSuffix(addr, fmt.Sprint(":", sentinelPort)) {
