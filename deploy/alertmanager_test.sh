@@ -21,28 +21,52 @@ ask() { amtool --alertmanager.url="http://127.0.0.1:$port" alert "$@"; }
 
 # prod has lost its store; its third node is ill for a reason of its own, and staging for another
 for node in 1 2; do
-	for alert in SeqdStoreDown SeqdUnready SeqdLeaseShort SeqdFeedFailures; do
+	for alert in SeqdStoreDown SeqdUnready SeqdLeaseShort SeqdFeedFailures SeqdPoolWaiting; do
 		ask add "alertname=$alert" severity=critical job=seqd env=prod "instance=p$node"
 	done
 done
 ask add alertname=SeqdErrorRatio severity=critical job=seqd env=prod
+ask add alertname=SeqdSnapshotOld severity=warning job=seqd env=prod
+ask add alertname=SeqdSnapshotOld severity=warning job=seqd env=staging
 ask add alertname=SeqdUnready severity=critical job=seqd env=prod instance=p3
 ask add alertname=SeqdErrorRatio severity=critical job=seqd env=staging
 ask add alertname=SeqdSegmentExhaustion severity=warning job=seqd env=prod biz_type=order
 ask add alertname=SeqdSegmentExhaustion severity=warning job=seqd env=prod biz_type=bill
 ask add alertname=SeqdSegmentExhaustionNear severity=critical job=seqd env=prod biz_type=bill
+# qa waits for an operator after a failover, and its certificate and its disk have two alerts each
+ask add alertname=SeqdStoreFailedOver severity=critical job=seqd env=qa
+ask add alertname=SeqdUnready severity=critical job=seqd env=qa instance=q1
+ask add alertname=SeqdUnready severity=critical job=seqd env=qa instance=q2
+ask add alertname=SeqdErrorRatio severity=critical job=seqd env=qa
+for node in q1 q2; do
+	ask add alertname=SeqdDiskNearlyFull severity=warning job=seqd env=qa instance=$node
+done
+ask add alertname=SeqdDiskFull severity=critical job=seqd env=qa instance=q1
+ask add alertname=SeqdCertificateEnds severity=warning job=seqd env=qa
+ask add alertname=SeqdCertificateEndsNear severity=critical job=seqd env=qa
+ask add alertname=SeqdCertificateEnds severity=warning job=seqd env=staging
+# dev is slow, because its operations wait for connections
+ask add alertname=SeqdSlow severity=warning job=seqd env=dev strategy=segment
+ask add alertname=SeqdPoolWaiting severity=warning job=seqd env=dev instance=d1 backend=store
 ask add alertname=SeqdDown severity=critical job=seqd env=test
 ask add alertname=SeqdTargetDown severity=warning job=seqd env=test instance=t1
 ask add alertname=DiskFull severity=critical job=node env=test instance=t1
 
 cat >"$work/want" <<END
 DiskFull test t1
+SeqdCertificateEnds staging
+SeqdCertificateEndsNear qa
+SeqdDiskFull qa q1
+SeqdDiskNearlyFull qa q2
 SeqdDown test
 SeqdErrorRatio staging
+SeqdPoolWaiting dev d1
 SeqdSegmentExhaustion prod order
 SeqdSegmentExhaustionNear prod bill
+SeqdSnapshotOld staging
 SeqdStoreDown prod p1
 SeqdStoreDown prod p2
+SeqdStoreFailedOver qa
 SeqdUnready prod p3
 END
 # shown prints the alerts of which somebody is notified.

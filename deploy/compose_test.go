@@ -39,7 +39,7 @@ type composition struct {
 }
 
 // compositions are the files for the stores that nodes share, and how many services each has.
-var compositions = map[string]int{"compose.yaml": 13, "compose.postgres.yaml": 3, "compose.mysql.yaml": 3}
+var compositions = map[string]int{"compose.yaml": 13, "compose.postgres.yaml": 3, "compose.postgres-redis.yaml": 4, "compose.mysql.yaml": 3}
 
 // eachComposition runs a check of each file.
 func eachComposition(t *testing.T, check func(t *testing.T, file string, c composition)) {
@@ -218,8 +218,8 @@ func TestComposeNodes(t *testing.T) {
 // checkStore checks that a node finds the store and Redis of its composition.
 func (c composition) checkStore(t *testing.T, file string, cfg *config.Config) {
 	t.Helper()
-	want := map[string]string{"compose.yaml": "mongo", "compose.postgres.yaml": "postgres", "compose.mysql.yaml": "mysql"}[file]
-	if cfg.Store.Driver != want || cfg.Redis.Configured() != (want == "mongo") {
+	want := map[string]string{"compose.yaml": "mongo", "compose.postgres.yaml": "postgres", "compose.postgres-redis.yaml": "postgres", "compose.mysql.yaml": "mysql"}[file]
+	if cfg.Store.Driver != want || cfg.Redis.Configured() != (want == "mongo" || strings.Contains(file, "redis")) {
 		t.Errorf("the store is %s, with Redis: %t", cfg.Store.Driver, cfg.Redis.Configured())
 	}
 	address, _ := config.Setting[string](cfg.Store.Chosen(), map[string]string{"mongo": "uri", "postgres": "url", "mysql": "dsn"}[want])
@@ -232,11 +232,11 @@ func (c composition) checkStore(t *testing.T, file string, cfg *config.Config) {
 	}
 	for _, addr := range cfg.Redis.Addrs {
 		host, port, _ := strings.Cut(addr, ":")
-		if _, known := c.Services[host]; !known || port != "26379" {
-			t.Errorf("it uses a Sentinel at %s, which does not exist", addr)
+		if _, known := c.Services[host]; !known || (port == "26379") != (cfg.Redis.MasterName != "") {
+			t.Errorf("it uses a Redis or a Sentinel at %s, which does not exist", addr)
 		}
 	}
-	if cfg.Redis.Configured() && !strings.Contains(read(t, "compose/redis.sh"), "sentinel monitor "+cfg.Redis.MasterName+" ") {
+	if cfg.Redis.MasterName != "" && !strings.Contains(read(t, "compose/redis.sh"), "sentinel monitor "+cfg.Redis.MasterName+" ") {
 		t.Errorf("the Sentinels do not know %s", cfg.Redis.MasterName)
 	}
 }

@@ -117,14 +117,41 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
+// What docs/METRICS.md says can be dropped exists, and no alert needs it.
+func TestDroppedMetricsAreNotNeeded(t *testing.T) {
+	text := read(t, "../docs/METRICS.md")
+	var all []string
+	for _, line := range regexp.MustCompile(`(?m)^ +regex: (seqd_.*)$`).FindAllStringSubmatch(text, -1) {
+		all = append(all, line[1])
+	}
+	drop := regexp.MustCompile(`^(` + strings.Join(all, "|") + `)$`)
+	found := make(map[string]bool)
+	for _, name := range ours.FindAllString(text, -1) {
+		if drop.MatchString(name) {
+			found[name] = true
+		}
+	}
+	must.Equal(t, len(found), 7, "metrics that can be dropped")
+	for _, name := range ours.FindAllString(read(t, "alerts.yaml"), -1) {
+		if drop.MatchString(name) {
+			t.Errorf("alerts.yaml needs %s", name)
+		}
+	}
+}
+
 // SeqdErrorRatio sees all routes that give numbers, also those of drop-ins. Its codes are
-// written from codes.go.
+// written from codes.go. The dashboard counts the same.
 func TestErrorRatio(t *testing.T) {
 	text := read(t, "alerts.yaml")
 	routes := regexp.MustCompile(`^(?:` + regexp.MustCompile(`seqd_http_requests_total\{route=~"([^"]*)",code`).FindStringSubmatch(text)[1] + `)$`)
 	for _, r := range compat.Routes(compat.Options{Leaf: true, Tinyid: true, CosID: true}) {
 		if !routes.MatchString(r.Path) && r.Path != "/machines/:namespace" { // that gives no numbers
 			t.Errorf("%s is not among the routes %s", r.Path, routes)
+		}
+	}
+	for _, part := range []string{`route=~"([^"]*)",code`, `code=~"(answers_full[^"]*)"`} {
+		if part := regexp.MustCompile(part).FindStringSubmatch(text)[1]; !strings.Contains(read(t, "dashboard.json"), `=~\"`+part+`\"`) {
+			t.Errorf("the dashboard does not count %s", part)
 		}
 	}
 }
@@ -191,6 +218,24 @@ func TestDashboard(t *testing.T) {
 	}
 	if want := []string{"Overview", "Issuing", "Segments", "Gapless", "Snowflake", "Back ends", "HTTP", "Process"}; !slices.Equal(rows, want) {
 		t.Errorf("the rows are %q, want %q", rows, want)
+	}
+}
+
+// The runbook of SeqdSlow can be followed from the dashboard alone: it names panels, in bold, and
+// they exist.
+func TestRunbookFollowsDashboard(t *testing.T) {
+	var d dashboard
+	must.Do(t, json.Unmarshal([]byte(read(t, "dashboard.json")), &d))
+	_, section, _ := strings.Cut(read(t, "../docs/OPERATIONS.md"), "\n### SeqdSlow\n")
+	section, _, _ = strings.Cut(section, "\n### ")
+	named := regexp.MustCompile(`\*\*([^*]+)\*\*`).FindAllStringSubmatch(section, -1)
+	for _, name := range named {
+		if !slices.ContainsFunc(d.Panels, func(p panel) bool { return p.Title == name[1] }) {
+			t.Errorf("the dashboard has no panel %q", name[1])
+		}
+	}
+	if len(named) < 12 {
+		t.Errorf("only %d panels are named: %q", len(named), named)
 	}
 }
 

@@ -66,6 +66,7 @@ type back struct {
 	jobs          *jobs.Jobs               // see openJobs
 	events        *events.Streams
 	space         space
+	schedule      schedule
 	subscriptions *subscriptions.Subscriptions // see openSubscriptions
 	figures       *figures.Figures
 	workers       *workers.Workers

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -86,6 +87,42 @@ func (s *service) awaitMetrics(want scraped) scraped {
 		return errors.Join(wrong...)
 	})
 	return got
+}
+
+// The time of the newest scheduled snapshot is shown once there is one, also one that was there
+// before the start; and how often saving failed. Without snapshots there is neither.
+func TestMetricsOfSnapshots(t *testing.T) {
+	folder, path := t.TempDir(), filepath.Join(t.TempDir(), "seqd.db")
+	run := func(folder string) *service {
+		return start(t, load(t, fmt.Sprintf(`
+store: {bolt: {path: %s}}
+snapshots: {every: 1h, folder: %s}
+bizTypes: [{name: order}]`, path, folder)))
+	}
+	const newest, failures = "seqd_snapshot_newest_time_seconds", "seqd_snapshot_failures_total"
+	var saved float64
+	for range 2 {
+		s := run(folder)
+		await.True(t, "a snapshot is saved", func() bool { return s.scrape()[newest] > 0 })
+		got := s.scrape()
+		must.Equal(t, got["seqd_snapshot_every_seconds"], 3600)
+		must.Equal(t, got[failures], 0)
+		names := must.Get(filepath.Glob(filepath.Join(folder, "seqd-*-*.snapshot")))(t)
+		must.Equal(t, len(names), 1, "snapshots")
+		if saved == 0 {
+			saved = math.Trunc(got[newest]) // a name has seconds
+		}
+		must.Equal(t, math.Trunc(got[newest]), saved, "when the newest one was begun")
+		must.Do(t, s.stop())
+	}
+	s := run(filepath.Join(folder, "none"))
+	s.awaitMetrics(scraped{newest: 0, failures: 1})
+	must.Do(t, s.stop())
+	s = start(t, load(t, `{store: {driver: memory}, bizTypes: [{name: order}]}`))
+	s.await("/readyz", http.StatusOK)
+	if _, there := s.scrape()[newest]; there {
+		t.Error("a node that saves no snapshots shows when it did")
+	}
 }
 
 // Every event is counted exactly once, and nothing else is counted.

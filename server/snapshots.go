@@ -7,11 +7,14 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/server/brake"
 	"github.com/seqd/seqd/server/config"
+	"github.com/seqd/seqd/server/metrics"
 	"github.com/seqd/seqd/server/snapshot"
 	"github.com/seqd/seqd/server/storeerror"
 )
@@ -28,15 +31,21 @@ func (b *back) paced(ctx context.Context) context.Context {
 }
 
 const (
-	// snapshotName is the name of a scheduled snapshot, which says when it was begun, in UTC. Names
-	// are in the order of time.
-	snapshotName = "seqd-20060102T150405Z.snapshot"
+	// snapshotName is the end of the name of a scheduled snapshot, after that of its cluster: when
+	// it was begun, in UTC. Names are in the order of time.
+	snapshotName = "20060102T150405Z.snapshot"
 	// snapshotPause is how long a node waits before it looks again whether a snapshot is due.
 	snapshotPause = 5 * time.Second
 	// failedPause is how long it waits after one that failed, at most: it may have read all of a large
 	// store.
 	failedPause = 5 * time.Minute
 )
+
+// schedule is what a node knows of scheduled snapshots.
+type schedule struct {
+	newest   atomic.Int64 // when the newest one was begun, in ms since the Unix epoch; 0 if it knows none
+	failures atomic.Int64
+}
 
 // saveSnapshots saves snapshots while this node leads, until ctx ends.
 func (b *back) saveSnapshots(ctx context.Context) {
@@ -59,38 +68,49 @@ func (b *back) saveSnapshots(ctx context.Context) {
 
 // saveDue saves a snapshot if the newest one in the folder is old enough, and removes the oldest.
 func (b *back) saveDue(ctx context.Context, cfg config.Snapshots) error {
-	names, err := scheduled(cfg.Folder)
+	prefix := "seqd-" + b.store.Cluster + "-"
+	names, err := scheduled(cfg.Folder, prefix)
 	now := b.common.Now()
-	if err == nil && !due(names, now, cfg.Every) {
-		return nil
+	if err == nil {
+		last := newest(names, prefix, now)
+		b.schedule.newest.Store(last)
+		if now.UnixMilli()-last < cfg.Every.Milliseconds() {
+			return nil
+		}
 	}
-	name := filepath.Join(cfg.Folder, now.UTC().Format(snapshotName))
+	name := filepath.Join(cfg.Folder, prefix+now.UTC().Format(snapshotName))
 	if err == nil {
 		err = snapshot.WriteFile(name, func(w io.Writer) error { return snapshot.Save(b.paced(ctx), b.store.Store, w) })
 	}
 	if err == nil {
+		b.schedule.newest.Store(now.UnixMilli())
 		b.base.log.Info("a snapshot was saved", "file", name)
 		for _, old := range names[:max(0, len(names)+1-cfg.Keep)] {
 			err = errors.Join(err, os.Remove(filepath.Join(cfg.Folder, old)))
 		}
 	}
 	if err != nil && ctx.Err() == nil {
+		b.schedule.failures.Add(1)
 		b.base.log.Error("a snapshot could not be saved, or an old one not be removed", "file", name, "error", err)
 	}
 	return err
 }
 
-// scheduled returns the names of the snapshots in a folder, the oldest first. It removes what a
-// node left that was killed while it wrote one.
-func scheduled(folder string) (names []string, err error) {
+// scheduled returns the names of the snapshots of a cluster in a folder, the oldest first. Its prefix
+// tells them from those of others. It removes what a node left that was killed while it wrote one.
+func scheduled(folder, prefix string) (names []string, err error) {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
 		return nil, err
 	}
 	for _, e := range entries {
-		if _, err := time.Parse(snapshotName, e.Name()); err == nil {
+		begun, ok := strings.CutPrefix(e.Name(), prefix)
+		if !ok {
+			continue
+		}
+		if _, err := time.Parse(snapshotName, begun); err == nil {
 			names = append(names, e.Name())
-		} else if _, err := time.Parse(snapshotName+snapshot.Part, e.Name()); err == nil {
+		} else if _, err := time.Parse(snapshotName+snapshot.Part, begun); err == nil {
 			if err := os.Remove(filepath.Join(folder, e.Name())); err != nil {
 				return nil, err
 			}
@@ -100,13 +120,23 @@ func scheduled(folder string) (names []string, err error) {
 	return names, nil
 }
 
-// due reports whether another snapshot is due. A clock that was ahead for a while must not keep
-// others from being saved, so a newer one than now does not count.
-func due(names []string, now time.Time, every time.Duration) bool {
-	for _, name := range names {
-		if at, _ := time.Parse(snapshotName, name); !at.After(now) && now.Sub(at) < every {
-			return false
+// newest returns when the newest snapshot was begun, in ms since the Unix epoch, 0 if there is none.
+// A clock that was ahead for a while must not keep others from being saved, so a newer one than now
+// does not count.
+func newest(names []string, prefix string, now time.Time) int64 {
+	for _, name := range slices.Backward(names) {
+		if at, _ := time.Parse(snapshotName, strings.TrimPrefix(name, prefix)); !at.After(now) {
+			return at.UnixMilli()
 		}
 	}
-	return true
+	return 0
+}
+
+// tellSnapshots tells what is known of scheduled snapshots. ok is false if there are none.
+func (b *back) tellSnapshots() (s metrics.Snapshots, ok bool) {
+	s = metrics.Snapshots{Every: b.base.cfg.Snapshots.Every, Failures: b.schedule.failures.Load()}
+	if last := b.schedule.newest.Load(); last != 0 {
+		s.Newest = time.UnixMilli(last)
+	}
+	return s, s.Every != 0
 }

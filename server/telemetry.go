@@ -27,6 +27,7 @@ type telemetry struct {
 	lines   *logging.Writer  // nil if the program made the log
 
 	reloadFailures atomic.Int64
+	reloadFailed   atomic.Bool // the last time
 }
 
 // count counts what happens, unless the configuration does not want that. A scrape asks source.
@@ -91,7 +92,7 @@ func (s *Server) source() metrics.Source {
 	source := metrics.Source{
 		Backends: notYet, HTTP: func() metrics.HTTP { return metrics.HTTP(f.api.Load()) },
 		RESPConnections: f.resp.connections(), LinesSkipped: f.gate.AccessLog.Skipped,
-		ReloadFailures: t.reloadFailures.Load,
+		ReloadFailures: t.reloadFailures.Load, ReloadFailed: t.reloadFailed.Load,
 	}
 	if f.cert != nil {
 		source.Certificate = f.cert.State
@@ -120,7 +121,7 @@ func (b *back) tell(s *metrics.Source) {
 	}
 	s.Jobs = func() metrics.Jobs { return metrics.Jobs(b.jobs.Measure()) }
 	s.Deliveries = func() metrics.Deliveries { return metrics.Deliveries(b.subscriptions.Figures()) }
-	s.Pools, s.StoreFile = b.tellPools, b.space.get
+	s.Pools, s.StoreFile, s.Snapshots = b.tellPools, b.space.get, b.tellSnapshots
 	if b.store.Store.Shared() {
 		s.Mixed = b.nodes.Mixed
 	}

@@ -224,6 +224,56 @@ func TestChartExtras(t *testing.T) {
 	}
 }
 
+// Scheduled snapshots have a volume, unless the values mount one.
+func TestChartSnapshots(t *testing.T) {
+	longtest.Only(t)
+	const scheduled = "config.snapshots.every=1h,config.snapshots.folder=snapshots"
+	mounted := func(r *release) (claim, at string) {
+		for _, v := range r.pod().Spec.Volumes {
+			if v.Name == "snapshots" {
+				claim = v.PersistentVolumeClaim.ClaimName
+			}
+		}
+		for _, m := range r.container(t).VolumeMounts {
+			if m.Name == "snapshots" && !m.ReadOnly {
+				at = m.MountPath
+			}
+		}
+		return claim, at
+	}
+	for name, tt := range map[string]struct {
+		args      []string
+		claim, at string
+		mode      core.PersistentVolumeAccessMode // "" if no claim is made
+	}{
+		"none":     {[]string{"--set", "config.snapshots.every=0s,config.snapshots.folder="}, "", "", ""},
+		"several":  {[]string{"--set", scheduled}, "a-snapshots", "/var/lib/seqd/snapshots", core.ReadWriteMany},
+		"bolt":     {[]string{"--values", example("bolt"), "--set", scheduled}, "a-snapshots", "/var/lib/seqd/snapshots", core.ReadWriteOnce},
+		"existing": {[]string{"--set", scheduled + ",snapshotVolume.existingClaim=mine"}, "mine", "/var/lib/seqd/snapshots", ""},
+		"own":      {[]string{"--values", writeValues(t, "extraVolumes: [{name: own, emptyDir: {}}]\nextraVolumeMounts: [{name: own, mountPath: /own/}]\n"), "--set", "config.snapshots.every=1h,config.snapshots.folder=/own/s"}, "", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := chart(t, "a", tt.args...)
+			if claim, at := mounted(r); claim != tt.claim || at != tt.at {
+				t.Errorf("the claim %q is mounted at %q, want %q at %q", claim, at, tt.claim, tt.at)
+			}
+			r.checkConfigurationIsFound(t)
+			if (r.snapshots != nil) != (tt.mode != "") {
+				t.Fatalf("the claim is %+v", r.snapshots)
+			}
+			if r.snapshots == nil {
+				return
+			}
+			if r.snapshots.Name != tt.claim || !slices.Equal(r.snapshots.Spec.AccessModes, []core.PersistentVolumeAccessMode{tt.mode}) || r.snapshots.Annotations["helm.sh/resource-policy"] != "keep" {
+				t.Errorf("the claim is %+v", r.snapshots)
+			}
+			if group := r.pod().Spec.SecurityContext.FSGroup; group == nil || *group != 65532 {
+				t.Error("the pod cannot write to the volume")
+			}
+		})
+	}
+}
+
 // Values reach their place.
 func TestChartValues(t *testing.T) {
 	longtest.Only(t)
@@ -297,19 +347,21 @@ func TestChartRollsOut(t *testing.T) {
 func TestChartRefuses(t *testing.T) {
 	longtest.Only(t)
 	refused := map[string]string{
-		"config.server.drainDelay=1s":                          "config.server.drainDelay",
-		"secretName=":                                          "secretName is empty",
-		"config.store.driver=memory":                           "/config/store/driver",
-		"drain.delaySeconds=3":                                 "/drain/delaySeconds",
-		"replicas=0":                                           "/replicas",
-		"ingress.enabled=true":                                 "/ingress/hosts",
-		"autoscaling.enabled=true,replicas=9":                  "autoscaling.maxReplicas is 6",
-		"autoscaling.enabled=true,config.store.driver=bolt":    "autoscaling.enabled",
-		"replica=3":                                            "replica",
-		"config.redis.addrs={redis://seqd:hunter2@redis:6379}": "config.redis.addrs[0]",
-		"config.bizTypes[0].name=a,config.bizTypes[0].plugins[0].key=hunter2": "config.bizTypes[0].plugins[0].key",
-		"config.segment.rejected[0].url=https://x/hunter2":                    "config.segment.rejected[0].url",
-		"config.auth.tokens[0].name=hunter2":                                  "config.auth.tokens",
+		"config.server.drainDelay=1s":                       "config.server.drainDelay",
+		"secretName=":                                       "secretName is empty",
+		"config.store.driver=memory":                        "/config/store/driver",
+		"drain.delaySeconds=3":                              "/drain/delaySeconds",
+		"replicas=0":                                        "/replicas",
+		"ingress.enabled=true":                              "/ingress/hosts",
+		"autoscaling.enabled=true,replicas=9":               "autoscaling.maxReplicas is 6",
+		"autoscaling.enabled=true,config.store.driver=bolt": "autoscaling.enabled",
+		"replica=3":                                         "replica",
+		"config.store.driver=bolt,config.redis=null,config.store.bolt.path=/data/seqd.db": "config.store.bolt.path",
+		"config.snapshots.every=1h,config.snapshots.folder=/var/lib/seqd":                 "config.snapshots.folder",
+		"config.redis.addrs={redis://seqd:hunter2@redis:6379}":                            "config.redis.addrs[0]",
+		"config.bizTypes[0].name=a,config.bizTypes[0].plugins[0].key=hunter2":             "config.bizTypes[0].plugins[0].key",
+		"config.segment.rejected[0].url=https://x/hunter2":                                "config.segment.rejected[0].url",
+		"config.auth.tokens[0].name=hunter2":                                              "config.auth.tokens",
 	}
 	for _, key := range secretKeys() {
 		refused["config."+key+"=hunter2"] = "config." + key

@@ -30,7 +30,7 @@ const (
 
 // Every folder beside the base is an overlay, and what it sends passes all checks.
 func TestOverlays(t *testing.T) {
-	ports := map[string][]int{"mongo": {mongoPort, redisPort, sentinelPort}, "postgres": {postgresPort}, "mysql": {mysqlPort}}
+	ports := map[string][]int{"mongo": {mongoPort, redisPort, sentinelPort}, "postgres": {postgresPort}, "postgres-redis": {postgresPort, redisPort, sentinelPort}, "mysql": {mysqlPort}}
 	folders := must.Get(os.ReadDir(overlays))(t)
 	for _, folder := range folders {
 		if folder.Name() == "base" {
@@ -39,9 +39,10 @@ func TestOverlays(t *testing.T) {
 		t.Run(folder.Name(), func(t *testing.T) {
 			r := overlay(t, folder.Name())
 			r.check(t, append([]int{dns, dns, collector}, ports[folder.Name()]...))
-			must.Equal(t, r.node(t).Store.Driver, folder.Name(), "the store")
-			if cfg := r.node(t); cfg.Redis.Configured() && !cfg.Redis.TLS.Enabled || cfg.Store.Driver == "mongo" && !strings.Contains(cfg.Store.Settings["mongo"].(*mongo.Settings).URI, "tls=true") {
-				t.Error("connections to the store or to Redis are not encrypted")
+			driver, _, _ := strings.Cut(folder.Name(), "-")
+			must.Equal(t, r.node(t).Store.Driver, driver, "the store")
+			if cfg := r.node(t); cfg.Redis.Configured() != (driver == "mongo" || driver != folder.Name()) || cfg.Redis.Configured() && !cfg.Redis.TLS.Enabled || cfg.Store.Driver == "mongo" && !strings.Contains(cfg.Store.Settings["mongo"].(*mongo.Settings).URI, "tls=true") {
+				t.Error("connections to the store or to Redis are not encrypted, or Redis is missing")
 			}
 			for _, addr := range r.node(t).Redis.Addrs {
 				if !strings.HasSuffix(addr, fmt.Sprint(":", sentinelPort)) {
@@ -163,9 +164,12 @@ func (r *release) checkMonitor(t *testing.T, scheme core.URIScheme) {
 	if e.Port != r.service.Spec.Ports[0].Name || e.Path != "/metrics" || !strings.EqualFold(e.Scheme, string(scheme)) {
 		t.Errorf("it scrapes %s %s %s", e.Port, e.Path, e.Scheme)
 	}
-	if len(e.RelabelConfigs) != 1 || e.RelabelConfigs[0].TargetLabel != "job" || *e.RelabelConfigs[0].Replacement != "seqd" ||
+	if len(e.RelabelConfigs) != 2 || e.RelabelConfigs[0].TargetLabel != "job" || *e.RelabelConfigs[0].Replacement != "seqd" ||
 		!strings.Contains(read(t, "../../deploy/alerts.yaml"), `job="seqd"`) {
 		t.Errorf("the job is %+v", e.RelabelConfigs)
+	}
+	if l := e.RelabelConfigs[len(e.RelabelConfigs)-1]; l.TargetLabel != "installation" || *l.Replacement != r.service.Name {
+		t.Errorf("the installation is %+v", l)
 	}
 }
 

@@ -73,6 +73,7 @@ type release struct {
 	rule       *monitoring.PrometheusRule
 	dashboard  *core.ConfigMap
 	monitor    *monitoring.ServiceMonitor
+	snapshots  *core.PersistentVolumeClaim
 	deployment *apps.Deployment // one of these two
 	stateful   *apps.StatefulSet
 	others     []string // the kinds of all other objects
@@ -98,6 +99,8 @@ func decoded(t *testing.T, stream []byte) *release {
 			}
 		case "v1 ServiceAccount":
 			into = assign(&r.account)
+		case "v1 PersistentVolumeClaim":
+			into = assign(&r.snapshots)
 		case "v1 Service":
 			into = &r.service
 		case "policy/v1 PodDisruptionBudget":

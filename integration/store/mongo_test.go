@@ -76,6 +76,27 @@ func TestConformance(t *testing.T) {
 	})
 }
 
+// A store tells how many connections it may have. After its operations none is in use.
+func TestMongoPool(t *testing.T) {
+	t.Parallel()
+	s := open(t, testenv.StartMongo(t).URI()+"/?maxPoolSize=2", nil)
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			if _, err := s.Now(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	p := s.Pool()
+	must.Equal(t, p.Most, 2, "connections there may be")
+	must.Equal(t, p.InUse, 0, "connections in use")
+	if p.Waits > 0 != (p.Waited > 0) {
+		t.Errorf("%d operations waited for %s", p.Waits, p.Waited)
+	}
+}
+
 // Connections that were opened for a burst of operations are closed when idle.
 func TestIdleConnectionsAreClosed(t *testing.T) {
 	longtest.Only(t)

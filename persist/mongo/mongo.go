@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"strings"
 	"time"
 
@@ -137,6 +138,7 @@ type Store struct {
 	history  history
 
 	documents documents
+	pool      *pool
 }
 
 var _ persist.Store = (*Store)(nil)
@@ -162,9 +164,12 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	if opts.Monitor != nil {
 		o.SetMonitor(opts.Monitor)
 	}
+	connections := new(pool)
+	o.SetPoolMonitor(connections.monitor())
 	if opts.Configure != nil {
 		opts.Configure(o)
 	}
+	connections.most.Store(int64(min(*o.MaxPoolSize, math.MaxInt64)))
 	client, err := mongo.Connect(o)
 	if err != nil {
 		return nil, fmt.Errorf("store.mongo.uri: %w", err)
@@ -174,7 +179,7 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 		return nil, fmt.Errorf("store.mongo.uri: reach MongoDB at %v: %w", o.Hosts, err)
 	}
 	db := client.Database(opts.Database)
-	s := &Store{client: client, describe: fmt.Sprintf("mongo: numbers are unique over all nodes that share the database %s at %v", opts.Database, o.Hosts)}
+	s := &Store{client: client, pool: connections, describe: fmt.Sprintf("mongo: numbers are unique over all nodes that share the database %s at %v", opts.Database, o.Hosts)}
 	l := &link{timeout: opts.Timeout, admit: opts.Admit}
 	s.counters = counters{repository: repository[persist.Counter, storedCounter]{l, db.Collection("counters")}, now: opts.Now}
 	s.counters.epochs = persist.NewEpochs(s.counters.findEpochs)

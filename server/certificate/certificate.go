@@ -36,6 +36,7 @@ type Certificate struct {
 	cert, key string
 	logged    string
 	failures  atomic.Int64
+	stale     atomic.Bool
 }
 
 // Open reads the files. Its error names the key whose file is wrong, and shows nothing of a file.
@@ -116,6 +117,7 @@ func (c *Certificate) Look() {
 	c.looking.Lock()
 	defer c.looking.Unlock()
 	err := c.load()
+	c.stale.Store(err != nil)
 	switch {
 	case err == nil:
 		c.logged = ""
@@ -126,10 +128,10 @@ func (c *Certificate) Look() {
 	}
 }
 
-// State returns until when the certificate is valid, and how often it could not be read again. The same
-// problem at several looks counts once.
-func (c *Certificate) State() (until time.Time, failures int64) {
-	return c.current.Load().Leaf.NotAfter, c.failures.Load()
+// State returns until when the certificate is valid, how often it could not be read again, and whether
+// that is so now. The same problem at several looks counts once.
+func (c *Certificate) State() (until time.Time, failures int64, stale bool) {
+	return c.current.Load().Leaf.NotAfter, c.failures.Load(), c.stale.Load()
 }
 
 // Watch reads the files at every interval until ctx ends.

@@ -66,6 +66,9 @@ func TestCertificateIsReadAgain(t *testing.T) {
 		}
 		ask()
 		must.Equal(t, subjectAt(t, addr), want, "%s: new connections see", step)
+		_, failures, stale := c.State()
+		must.Equal(t, failures, int64(errors), "%s: how often it could not be read", step)
+		must.Equal(t, stale, strings.HasPrefix(step, "a key of") || strings.HasPrefix(step, "no ") || strings.HasPrefix(step, "wrong"), "%s: stale", step)
 		must.Equal(t, strings.Count(log.String(), "\n"), errors, "%s: the lines in the log %s", step, &log)
 	}
 	now("nothing changed", "first", 0)

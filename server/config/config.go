@@ -317,7 +317,7 @@ type Snapshots struct {
 	// Every is how often a snapshot is saved.
 	Every time.Duration `config:"every" range:"0s, or 1m to 8760h" zero:"none is saved"`
 	// Folder is where the node that leads saves them. It exists, and only seqd may read it: snapshots
-	// have the secrets of definitions.
+	// have the secrets of definitions. The names of files have the ID of the cluster.
 	Folder string `config:"folder"`
 	// Keep is how many of the newest snapshots stay in the folder.
 	Keep int `config:"keep" range:"1 to 10,000"`

@@ -27,9 +27,11 @@ type Source struct {
 	// StoreFile returns the size of the files of the store, and the free space and the size of their
 	// disk, in bytes. ok is false if the store is no file, or if that is not known.
 	StoreFile func() (file, free, disk int64, ok bool)
-	// Certificate returns until when the certificate of the service is valid, and how often it could
-	// not be read again.
-	Certificate func() (until time.Time, failures int64)
+	// Snapshots returns what is known of scheduled snapshots. ok is false if there are none.
+	Snapshots func() (s Snapshots, ok bool)
+	// Certificate returns until when the certificate of the service is valid, how often it could not
+	// be read again, and whether that is so now.
+	Certificate func() (until time.Time, failures int64, stale bool)
 	// FailedOver returns why an operator has to look at the store, nil if nobody has to. ok is
 	// false if the store cannot fail over.
 	FailedOver func() (why *seqd.Error, ok bool)
@@ -54,8 +56,10 @@ type Source struct {
 	Jobs func() Jobs
 	// Deliveries are what this node measures of subscriptions.
 	Deliveries func() Deliveries
-	// ReloadFailures counts configurations that could not be read again.
+	// ReloadFailures counts configurations that could not be read again, and ReloadFailed reports
+	// whether that is so of the last one.
 	ReloadFailures func() int64
+	ReloadFailed   func() bool
 	// LinesDropped and LinesSkipped count log lines, SpansDropped counts spans that were left out.
 	LinesDropped, LinesSkipped, SpansDropped func() int64
 }
@@ -66,6 +70,15 @@ type ConnPool struct {
 	// Waits and Waited are totals.
 	Waits  int64
 	Waited time.Duration
+}
+
+// Snapshots is what a node knows of scheduled snapshots.
+type Snapshots struct {
+	Every time.Duration
+	// Newest is when the newest one was begun; zero if the node knows none.
+	Newest time.Time
+	// Failures is a total.
+	Failures int64
 }
 
 // HTTP is the state of the HTTP server.
@@ -165,6 +178,9 @@ func (m *Metrics) collectProcess(to chan<- prometheus.Metric, s Source) {
 			f.send(to, float64(count()))
 		}
 	}
+	if s.ReloadFailed != nil {
+		reloadFailed.send(to, truth(s.ReloadFailed()))
+	}
 	if s.HTTP != nil {
 		h := s.HTTP()
 		requestsInFlight.send(to, float64(h.InFlight))
@@ -229,10 +245,22 @@ func collectBackends(to chan<- prometheus.Metric, s Source) {
 			diskSize.send(to, float64(disk))
 		}
 	}
+	if s.Snapshots != nil {
+		if known, ok := s.Snapshots(); ok {
+			at := 0.0
+			if !known.Newest.IsZero() {
+				at = float64(known.Newest.UnixMilli()) / 1000
+			}
+			snapshotNewest.send(to, at)
+			snapshotEvery.send(to, known.Every.Seconds())
+			snapshotFailures.send(to, float64(known.Failures))
+		}
+	}
 	if s.Certificate != nil {
-		until, failures := s.Certificate()
+		until, failures, stale := s.Certificate()
 		certificateEnd.send(to, float64(until.Unix()))
 		certificateFailures.send(to, float64(failures))
+		certificateStale.send(to, truth(stale))
 	}
 }
 

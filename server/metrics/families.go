@@ -109,6 +109,10 @@ var (
 	diskSize            = gauge(least, "seqd_store_disk_bytes", "Size of their disk.")
 	certificateEnd      = gauge(least, "seqd_certificate_expiry_time_seconds", "Until when the certificate of the service is valid, in seconds since 1970; missing without one.")
 	certificateFailures = counter("seqd_certificate_failures_total", "Times the certificate of the service could not be read again; the previous one stays in use.")
+	certificateStale    = gauge(most, "seqd_certificate_stale", "1 while it cannot be read again, so that the previous one is in use, else 0; missing without one.")
+	snapshotNewest      = gauge(most, "seqd_snapshot_newest_time_seconds", "When the newest scheduled snapshot that this node knows was begun, in seconds since 1970; 0 if it knows none. Missing without snapshots.every.")
+	snapshotEvery       = gauge(most, "seqd_snapshot_every_seconds", "snapshots.every; missing without it.")
+	snapshotFailures    = counter("seqd_snapshot_failures_total", "Times a scheduled snapshot could not be saved, or an old one not be removed; missing without snapshots.every.")
 )
 
 // eventFamilies are the counters of one kind of event: how often it happened, and how many numbers
@@ -241,6 +245,7 @@ var (
 	linesSkipped   = counter("seqd_access_log_lines_skipped_total", "Requests without a line in the access log because of server.accessLogPerSecond.")
 	spansDropped   = counter("seqd_trace_spans_dropped_total", "Spans that were dropped because they could not be sent in time.")
 	reloadFailures = counter("seqd_reload_failures_total", "Times the configuration could not be read again after SIGHUP; it stays as it was.")
+	reloadFailed   = gauge(most, "seqd_reload_failed", "1 from a configuration that could not be read again until one that could, else 0.")
 	buildInfo      = gauge(most, "seqd_build_info", "Always 1; the labels say what runs.", "version", "revision", "goversion")
 	startTime      = gauge(most, "seqd_start_time_seconds", "When this process started to serve, in seconds since 1970.")
 )

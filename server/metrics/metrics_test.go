@@ -386,8 +386,11 @@ func driven(t *testing.T) *Metrics {
 		Pools: func(tell func(string, ConnPool)) {
 			tell("store", ConnPool{InUse: 1, Most: 2, Waits: 3, Waited: time.Second})
 		},
-		StoreFile:   func() (int64, int64, int64, bool) { return 1, 2, 3, true },
-		Certificate: func() (time.Time, int64) { return time.Unix(1, 0), 1 },
+		StoreFile: func() (int64, int64, int64, bool) { return 1, 2, 3, true },
+		Snapshots: func() (Snapshots, bool) {
+			return Snapshots{Every: time.Hour, Newest: time.Unix(1, 0), Failures: 1}, true
+		},
+		Certificate: func() (time.Time, int64, bool) { return time.Unix(1, 0), 1, true },
 		Mixed:       func() *seqd.Error { return seqd.Errorf(seqd.CodeConflict, "look") },
 		Leading:     func() bool { return true },
 		Workers:     func(tell func(string, Pool)) { tell("fleet", Pool{Seen: true}) },
@@ -398,7 +401,7 @@ func driven(t *testing.T) *Metrics {
 		},
 		Feed:           func() (int64, int64, int64) { return 1, 1, 1 },
 		AnswerBytes:    func() (int64, int64) { return 1, 2 },
-		ReloadFailures: one, LinesDropped: one, LinesSkipped: one, SpansDropped: one,
+		ReloadFailures: one, ReloadFailed: func() bool { return true }, LinesDropped: one, LinesSkipped: one, SpansDropped: one,
 	})
 	m.Route("/seq/{bizType}")("GET", 200, time.Millisecond)
 	m.StoreTook("counters.allocate", time.Millisecond)

@@ -74,6 +74,19 @@ place for it. The argument is a dict: at (the path so far) and value.
 {{- if and .Values.autoscaling.enabled (lt (int .Values.autoscaling.maxReplicas) (int .Values.replicas)) }}
 {{- fail (printf "autoscaling.maxReplicas is %d, below replicas, the least number of nodes, which is %d" (int .Values.autoscaling.maxReplicas) (int .Values.replicas)) }}
 {{- end }}
+{{- if include "seqd.bolt" . }}
+{{- $file := include "seqd.absolute" (dig "store" "bolt" "path" "data/seqd.db" $config) }}
+{{- $found := false }}
+{{- range append .Values.extraVolumeMounts (dict "mountPath" "/var/lib/seqd") }}{{ if hasPrefix (printf "%s/" (clean .mountPath)) $file }}{{ $found = true }}{{ end }}{{ end }}
+{{- if not $found }}
+{{- fail (printf "config.store.bolt.path: %s is on no volume, so its numbers would be lost with the pod: take a path below /var/lib/seqd, or mount a volume of yours there by extraVolumes and extraVolumeMounts" $file) }}
+{{- end }}
+{{- end }}
+{{- with include "seqd.snapshotFolder" . }}
+{{- if or (hasPrefix (printf "%s/" (trimSuffix "/" .)) "/var/lib/seqd/") (hasPrefix (printf "%s/" (trimSuffix "/" .)) "/etc/seqd/") }}
+{{- fail (printf "config.snapshots.folder: a volume is mounted there, and %s has other files: take a folder of its own, such as /var/lib/seqd/snapshots" .) }}
+{{- end }}
+{{- end }}
 {{- if not (or .Values.secretName .Values.secretFiles (and (eq $config.store.driver "bolt") (eq (($config.auth | default dict).mode | default "auto") "none"))) }}
 {{- fail "secretName is empty: only bolt with config.auth.mode none needs no secret" }}
 {{- end }}
@@ -130,6 +143,19 @@ place for it. The argument is a dict: at (the path so far) and value.
 {{- range .Values.extraVolumeMounts }}{{ if eq .mountPath "/var/lib/seqd" }}true{{ end }}{{ end }}
 {{- end }}
 
+{{/* The folder of scheduled snapshots, if there are some and no volume of the values is mounted there or above. */}}
+{{- define "seqd.snapshotFolder" -}}
+{{- $folder := dig "snapshots" "folder" "" .Values.config | include "seqd.absolute" }}
+{{- $needed := and $folder (dig "snapshots" "every" "" .Values.config | toString | regexMatch "[1-9]") }}
+{{- range .Values.extraVolumeMounts }}{{ if hasPrefix (printf "%s/" (clean .mountPath)) (printf "%s/" $folder) }}{{ $needed = false }}{{ end }}{{ end }}
+{{- if $needed }}{{ $folder }}{{ end }}
+{{- end }}
+
+{{/* A path as a node sees it: relative ones begin at the folder that the image works in. */}}
+{{- define "seqd.absolute" -}}
+{{ with . }}{{ isAbs . | ternary . (printf "/var/lib/seqd/%s" .) | clean }}{{ end }}
+{{- end }}
+
 {{/* How probes and Prometheus reach a node. */}}
 {{- define "seqd.scheme" -}}
 {{ dig "server" "tls" "certFile" "" .Values.config | empty | ternary "HTTP" "HTTPS" }}
@@ -173,7 +199,7 @@ spec:
     runAsNonRoot: true
     runAsUser: 65532
     runAsGroup: 65532
-    {{- if $bolt }}
+    {{- if or $bolt (include "seqd.snapshotFolder" .) }}
     fsGroup: 65532
     fsGroupChangePolicy: OnRootMismatch
     {{- end }}
@@ -231,6 +257,9 @@ spec:
         {{- if not (include "seqd.ownFolder" .) }}
         - {name: data, mountPath: /var/lib/seqd}
         {{- end }}
+        {{- with include "seqd.snapshotFolder" . }}
+        - {name: snapshots, mountPath: {{ . | quote }}}
+        {{- end }}
         {{- if .Values.secretFiles }}
         - {name: secrets, mountPath: /etc/seqd-secrets, readOnly: true}
         {{- end }}
@@ -269,6 +298,10 @@ spec:
     {{- if and $bolt .Values.volume.existingClaim }}
     - name: data
       persistentVolumeClaim: {claimName: {{ .Values.volume.existingClaim }}}
+    {{- end }}
+    {{- if include "seqd.snapshotFolder" . }}
+    - name: snapshots
+      persistentVolumeClaim: {claimName: {{ .Values.snapshotVolume.existingClaim | default (printf "%s-snapshots" (include "seqd.name" .)) }}}
     {{- end }}
     {{- with .Values.secretFiles }}
     - name: secrets
