@@ -39,10 +39,8 @@ helps to find an ID, a key, a caller or a request: --from and --to make that fas
 			if asCSV && env.JSON {
 				return clitool.Usage("use only one of --csv and --json")
 			}
-			for _, name := range []string{"id", "key", "caller", "request-id"} {
-				if f := cmd.Flags().Lookup(name); f.Changed && f.Value.String() == "" {
-					return clitool.Usage("--%s is empty", name)
-				}
+			if err := noneEmpty(cmd, "id", "key", "caller", "request-id"); err != nil {
+				return err
 			}
 			if of.From, of.To, err = when.read(); err != nil {
 				return err
@@ -63,7 +61,7 @@ helps to find an ID, a key, a caller or a request: --from and --to make that fas
 					}
 					return []string{
 						exact(r.At), sheet.ID(r.Key), sheet.Number(r.First), sheet.Number(r.Last), sheet.Number(int64(r.Count)), sheet.ID(strings.Join(runs, " ")),
-						sheet.ID(strings.Join(r.IDs, " ")), sheet.Text(r.Caller), sheet.Text(r.Addr), sheet.Text(r.RequestID),
+						sheet.ID(strings.Join(r.IDs, " ")), sheet.ID(r.Caller), sheet.Text(r.Addr), sheet.ID(r.RequestID),
 					}
 				}
 			}
@@ -162,6 +160,16 @@ func numbersOf(r admin.HistoryRecord) string {
 	return fmt.Sprintf("%d to %d", r.First, r.Last)
 }
 
+// noneEmpty returns an error if a flag is given without a value.
+func noneEmpty(cmd *cobra.Command, names ...string) error {
+	for _, name := range names {
+		if f := cmd.Flags().Lookup(name); f.Changed && f.Value.String() == "" {
+			return clitool.Usage("--%s is empty", name)
+		}
+	}
+	return nil
+}
+
 // span are the flags --from and --to.
 type span struct{ from, to string }
 
@@ -188,7 +196,8 @@ func (s *span) read() (from, to time.Time, err error) {
 }
 
 func auditCommand(env *clitool.Env) *cobra.Command {
-	var of struct{ caller, target string }
+	var of admin.AuditOf
+	caller := ""
 	var when span
 	asCSV := false
 	cmd := &cobra.Command{
@@ -197,18 +206,23 @@ func auditCommand(env *clitool.Env) *cobra.Command {
 service keeps these lines for 30 days; the logs of the nodes have all of them. With tokens it needs
 the scope admin. STATUS is that of the answer: from 400 on nothing was changed, except that after
 503 it may have been.`,
-		Example: `  seqd audit --target invoice
+		Example: `  seqd audit --biz-type invoice
+  seqd audit --action DELETE --from 2026-11-01T00:00:00Z
   seqd audit --caller ops --from 2026-11-01T00:00:00Z --csv >audit.csv`,
 		Args: clitool.Operands(), ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: withAdmin(env, func(cmd *cobra.Command, a *admin.Admin, _ []string) error {
+		RunE: withAdmin(env, func(cmd *cobra.Command, a *admin.Admin, _ []string) (err error) {
 			if asCSV && env.JSON {
 				return clitool.Usage("use only one of --csv and --json")
 			}
-			from, to, err := when.read()
-			if err != nil {
+			if err := noneEmpty(cmd, "action", "biz-type", "target", "request-id"); err != nil {
 				return err
 			}
-			byCaller := cmd.Flags().Changed("caller")
+			if cmd.Flags().Changed("caller") {
+				of.Caller = &caller
+			}
+			if of.From, of.To, err = when.read(); err != nil {
+				return err
+			}
 			l := list[admin.AuditLine]{
 				env: env, field: "lines",
 				titles: []string{"AT", "CALLER", "ADDRESS", "METHOD", "PATH", "QUERY", "TARGET", "STATUS", "VERSION", "NODE", "REQUEST ID"},
@@ -220,36 +234,26 @@ the scope admin. STATUS is that of the answer: from 400 on nothing was changed, 
 				l.titles = []string{"at", "caller", "addr", "method", "path", "query", "target", "status", "version", "leftOut", "host", "nodeId", "requestId"}
 				l.write, l.row = writeCSV, func(l admin.AuditLine) []string {
 					return []string{
-						exact(l.At), sheet.Text(l.Caller), sheet.Text(l.Addr), sheet.Text(l.Method), sheet.Text(l.Path), sheet.Text(l.Query), sheet.Text(l.Target), fmt.Sprint(l.Status),
-						sheet.Number(l.Version), sheet.Number(l.LeftOut), sheet.Text(l.Host), sheet.ID(l.NodeID), sheet.Text(l.RequestID),
+						exact(l.At), sheet.ID(l.Caller), sheet.Text(l.Addr), sheet.Text(l.Method), sheet.Text(l.Path), sheet.Text(l.Query), sheet.ID(l.Target), fmt.Sprint(l.Status),
+						sheet.Number(l.Version), sheet.Number(l.LeftOut), sheet.ID(l.Host), sheet.ID(l.NodeID), sheet.ID(l.RequestID),
 					}
 				}
 			}
-			return l.run(cmd.Context(), func(ctx context.Context, p admin.Page) (kept []admin.AuditLine, next string, err error) {
-				lines, next, err := a.Audit(ctx, p)
-				for _, line := range lines {
-					switch {
-					case line.At.Before(from.Add(-apart)):
-						return kept, "", err // the rest is older
-					case line.At.Before(from), !to.IsZero() && !line.At.Before(to), byCaller && line.Caller != of.caller, of.target != "" && line.Target != of.target:
-					default:
-						kept = append(kept, line)
-					}
-				}
-				return kept, next, err
+			return l.run(cmd.Context(), func(ctx context.Context, p admin.Page) ([]admin.AuditLine, string, error) {
+				return a.Audit(ctx, of, p)
 			})
 		}),
 	}
 	f := cmd.Flags()
-	f.StringVar(&of.caller, "caller", "", "only what the token of this `NAME` did; empty: who had none")
-	f.StringVar(&of.target, "target", "", "only what was done to the biz type, token, pool or subscription of this `NAME`")
+	f.StringVar(&caller, "caller", "", "only what the token of this `NAME` did; empty: who had none")
+	f.StringVar(&of.Action, "action", "", "only this `ACTION`: a method, a path or both, such as \"DELETE /tokens/*\"")
+	f.StringVar(&of.BizType, "biz-type", "", "only what was asked of the biz type of this `NAME`")
+	f.StringVar(&of.Target, "target", "", "only what was done to the biz type, token, pool or subscription of this `NAME`")
+	f.StringVar(&of.RequestID, "request-id", "", "only the request of this `ID`")
 	when.addTo(cmd)
 	f.BoolVar(&asCSV, "csv", false, "print a table as CSV, for a spreadsheet")
 	return cmd
 }
-
-// apart is more than the clocks of nodes differ, by which the lines are sorted.
-const apart = time.Hour
 
 // version returns a version, or - for none.
 func version(n int64) string {
