@@ -86,8 +86,9 @@ func purgeHistoryCommand(env *clitool.Env) *cobra.Command {
 		Use: "purge [--biz-type NAME] [--caller NAME] [--before TIME] [--yes]", Short: "Remove records of the history for good",
 		Long: `Remove the records of the history that fit all flags: of a biz type or of all, of a caller or of
 all, from before a time or until now. The audit log says who did it. What a node has not written yet
-stays: a record is written within a second or so. A history in files is not changed: the service
-refuses. With tokens it needs the scope admin. If it fails, repeat it.`,
+stays: a record is written within a second or so. A history in files is that of one node: --addr
+names all nodes, separated by commas, and each removes its own. With tokens it needs the scope
+admin. If it fails, repeat it.`,
 		Example: `  seqd history purge --caller till-7 --yes
   seqd history purge --biz-type order --before 2026-01-01T00:00:00Z --yes`,
 		Args: clitool.Operands(), ValidArgsFunction: cobra.NoFileCompletions,
@@ -105,34 +106,39 @@ refuses. With tokens it needs the scope admin. If it fails, repeat it.`,
 			case cmd.Flags().Changed("before") && !ok:
 				return clitool.Usage("--before %q is not a time such as 2026-01-31T23:59:59Z", before)
 			case before == "" && of == nil:
-				at = time.Now()
+				at = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC) // whatever the clocks say
 			}
 			if err := agreed(env, yes, "Remove these records of the history for good?"); err != nil {
 				return err
 			}
-			l := list[purged]{env: env, field: "bizTypes", titles: []string{"BIZ TYPE", "REMOVED"}, row: func(p purged) []string { return []string{p.BizType, fmt.Sprint(p.Count)} }}
+			l := list[admin.Purged]{
+				env: env, field: "bizTypes", titles: []string{"BIZ TYPE", "REMOVED"},
+				row: func(p admin.Purged) []string { return []string{p.BizType, fmt.Sprint(p.Count)} },
+			}
+			u := &purge{env: env, admin: a, before: at, caller: of}
 			if bizType != "" {
-				n, err := a.PurgeHistory(cmd.Context(), bizType, at, of)
+				p, err := u.run(cmd.Context(), bizType)
 				if err != nil {
 					return err
 				}
-				return l.print([]purged{{bizType, n}}, true)
+				return errors.Join(l.print([]admin.Purged{p}, true), u.warn(cmd.Context()))
 			}
-			return l.run(cmd.Context(), func(ctx context.Context, p admin.Page) (done []purged, next string, err error) {
+			err := l.run(cmd.Context(), func(ctx context.Context, p admin.Page) (done []admin.Purged, next string, err error) {
 				p.Limit = 100
 				names, next, err := a.BizTypes(ctx, p)
 				for _, b := range names {
-					n, err := a.PurgeHistory(ctx, b.Name, at, of)
+					p, err := u.run(ctx, b.Name)
 					if errors.Is(err, client.ErrNotFound) {
 						continue // it keeps no history
 					}
 					if err != nil {
 						return done, "", fmt.Errorf("%s: %w", b.Name, err)
 					}
-					done = append(done, purged{b.Name, n})
+					done = append(done, p)
 				}
 				return done, next, err
 			})
+			return errors.Join(err, u.warn(cmd.Context()))
 		}),
 	}
 	f := cmd.Flags()
@@ -143,10 +149,52 @@ refuses. With tokens it needs the scope admin. If it fails, repeat it.`,
 	return cmd
 }
 
-// purged is how many records of a biz type were removed.
-type purged struct {
-	BizType string `json:"bizType"`
-	Count   int    `json:"count"`
+// purge removes records of biz types, on each node that --addr names if they are in files.
+type purge struct {
+	env    *clitool.Env
+	admin  *admin.Admin
+	before time.Time
+	caller *string
+	files  string // a biz type whose history is in files, "" for none
+	asked  int    // how many nodes were
+}
+
+func (u *purge) run(ctx context.Context, bizType string) (p admin.Purged, err error) {
+	p, err = u.admin.PurgeHistory(ctx, bizType, u.before, u.caller)
+	if err != nil || !p.Files {
+		return p, err
+	}
+	conn, err := u.env.Connection()
+	if err != nil {
+		return p, err
+	}
+	if u.files, u.asked = bizType, len(conn.Addrs); u.asked == 1 {
+		return p, nil
+	}
+	for _, addr := range conn.Addrs {
+		c, err := u.env.Client(func(cfg *client.Config) { cfg.Addrs = []string{addr} })
+		if err != nil {
+			return p, err
+		}
+		more, err := admin.New(c).PurgeHistory(ctx, bizType, u.before, u.caller) // nothing is left on the first one
+		if p.Count += more.Count; err != nil {
+			return p, fmt.Errorf("%s: %w", addr, err)
+		}
+	}
+	return p, nil
+}
+
+// warn says that there are files of nodes that were not asked.
+func (u *purge) warn(ctx context.Context) error {
+	if u.files == "" {
+		return nil
+	}
+	nodes, complete, err := u.admin.Nodes(ctx)
+	if err == nil && complete && len(nodes) <= u.asked {
+		return nil
+	}
+	_, err = fmt.Fprintf(u.env.Errs, "seqd: %s keeps its history in files of each node, and --addr names %d: files of other nodes, also of those that do not run, are not changed\n", u.files, u.asked)
+	return err
 }
 
 // numbersOf returns the numbers of a record in a few words.
