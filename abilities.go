@@ -51,3 +51,9 @@ func Measure(of any, tell func(Measurement)) {
 		m.Measure(tell)
 	}
 }
+
+// TableOf returns what a [Resource] shows as a table, and whether it is one; see [Table].
+func TableOf(shown any) (t Table, ok bool) {
+	t, ok = shown.(Table)
+	return t, ok
+}

@@ -170,7 +170,7 @@ var rules = map[string]rule{
 		why: "a plugin uses the domain and its registry",
 	},
 	"plugin/history": {
-		may: ". internal/bounded internal/folder internal/longlock internal/retry persist persist/storeclock plugin",
+		may: ". internal/bounded internal/folder internal/longlock internal/retry internal/sheet persist persist/storeclock plugin",
 		why: "it writes to the store, or to files, searches for one request at a time, and removes what is old by the store's clock",
 	},
 	"plugin/obfuscate": {
@@ -218,7 +218,7 @@ var rules = map[string]rule{
 		why: "what is kept is counted in documents; answers are elsewhere",
 	},
 	"server/audit": {
-		may: ". persist persist/storeclock server/admin server/logging",
+		may: ". internal/longlock persist persist/storeclock server/admin server/logging",
 		why: "lines are documents; where they come from is elsewhere",
 	},
 	"server/backends": {

@@ -180,6 +180,17 @@ type Resource interface {
 	Show(ctx context.Context, query url.Values) (any, error)
 }
 
+// Table is implemented by what a [Resource] shows if it is a page of a list, so that the whole list can
+// be downloaded as CSV or as lines of JSON. The resource has the parameters after and limit then.
+type Table interface {
+	// Columns are the titles of the columns of the CSV.
+	Columns() []string
+	// Rows yields each item, which can be encoded as JSON, and its cells of CSV.
+	Rows(yield func(item any, cells []string) bool)
+	// NextPage is the value of after for the next page, "" on the last page.
+	NextPage() string
+}
+
 // Erasable is implemented by a [Resource] from which administrators can remove what it keeps, for
 // DELETE /biz-types/{name}/{resource}.
 type Erasable interface {

@@ -87,7 +87,7 @@ func TestRequests(t *testing.T) {
 			return []any{len(list), next}, err
 		}, "GET /biz-types?match=or%2Ar ", `[0,"order"]`},
 		{"audit", 200, `{"lines":[` + line + `],"next":"x"}`, func(a *admin.Admin) (any, error) {
-			list, next, err := a.Audit(ctx, admin.Page{After: "y", Limit: 2})
+			list, next, err := a.Audit(ctx, admin.AuditOf{}, admin.Page{After: "y", Limit: 2})
 			return []any{list, next}, err
 		}, "GET /audit?after=y&limit=2 ", `[[` + line + `],"x"]`},
 		{"settings", 200, settings, func(a *admin.Admin) (any, error) { return a.Settings(ctx) }, "GET /settings ", settings},
@@ -232,7 +232,7 @@ func TestWrongAnswers(t *testing.T) {
 		a := dial(t, &node)
 		_, _, list := a.BizTypes(ctx, admin.Page{})
 		_, _, tokens := a.Tokens(ctx, admin.Page{})
-		_, _, lines := a.Audit(ctx, admin.Page{})
+		_, _, lines := a.Audit(ctx, admin.AuditOf{}, admin.Page{})
 		_, settings := a.Settings(ctx)
 		_, _, nodes := a.Nodes(ctx)
 		_, _, pools := a.WorkerPools(ctx, admin.Page{})

@@ -34,14 +34,38 @@ type AuditLine struct {
 	LeftOut int64 `json:"leftOut,omitempty"`
 }
 
+// AuditOf says which audit lines are wanted: those that fit all that is set.
+type AuditOf struct {
+	// Caller is the name of a token, "" for none. It is nil for all.
+	Caller *string
+	// Action is a method, a path or both, such as DELETE /tokens/*. In the path, * stands for a name.
+	Action string
+	// BizType is the biz type of the request, Target the name of what it is to change, of any kind.
+	BizType, Target, RequestID string
+	// From and To bound the time: From ≤ time < To.
+	From, To time.Time
+}
+
 // Audit returns a page of the audit lines of all nodes, the newest first. next is what to continue
-// after, "" on the last page. It needs the scope admin.
-func (a *Admin) Audit(ctx context.Context, p Page) (list []AuditLine, next string, err error) {
+// after, "" on the last page. A page with next may have no lines: looking for some can take several.
+// It needs the scope admin.
+func (a *Admin) Audit(ctx context.Context, of AuditOf, p Page) (list []AuditLine, next string, err error) {
+	q := p.query()
+	for name, value := range map[string]string{
+		"action": of.Action, "bizType": of.BizType, "target": of.Target, "requestId": of.RequestID, "from": instant(of.From), "to": instant(of.To),
+	} {
+		if value != "" {
+			q.Set(name, value)
+		}
+	}
+	if of.Caller != nil {
+		q.Set("caller", *of.Caller)
+	}
 	var page struct {
 		Lines []AuditLine `json:"lines"`
 		Next  string      `json:"next"`
 	}
-	_, err = a.ask(ctx, client.Request{Op: "list audit lines", Path: "/audit", Query: p.query()}, &page)
+	_, err = a.ask(ctx, client.Request{Op: "list audit lines", Path: "/audit", Query: q}, &page)
 	if err == nil && page.Lines == nil {
 		err = errNoList
 	}

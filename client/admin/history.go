@@ -67,10 +67,19 @@ func (a *Admin) History(ctx context.Context, bizType string, of HistoryOf, p Pag
 	return page.Records, page.Next, err
 }
 
+// Purged says which records of a biz type were removed.
+type Purged struct {
+	BizType string `json:"bizType"`
+	Count   int    `json:"count"`
+	// Files is true if the history is in files of the node that was asked. Those of other nodes are
+	// not changed: ask each node with a client that has only its address.
+	Files bool `json:"files,omitempty"`
+}
+
 // PurgeHistory removes the records of a biz type from before a time, unless it is zero, and of a
-// caller, unless that is nil; one of them must be set. It returns how many it removed. It needs the
+// caller, unless that is nil; one of them must be set. If it fails, some may be removed. It needs the
 // scope admin. It can be repeated.
-func (a *Admin) PurgeHistory(ctx context.Context, bizType string, before time.Time, caller *string) (removed int, err error) {
+func (a *Admin) PurgeHistory(ctx context.Context, bizType string, before time.Time, caller *string) (p Purged, err error) {
 	q := url.Values{}
 	if !before.IsZero() {
 		q.Set("before", instant(before))
@@ -78,19 +87,20 @@ func (a *Admin) PurgeHistory(ctx context.Context, bizType string, before time.Ti
 	if caller != nil {
 		q.Set("caller", *caller)
 	}
+	p.BizType = bizType
 	for {
 		var answer struct {
-			BizType string `json:"bizType"`
-			Count   int    `json:"count"`
-			Next    string `json:"next"`
+			Purged
+			Next string `json:"next"`
 		}
 		_, err := a.ask(ctx, client.Request{Op: "remove history", Method: http.MethodDelete, Path: named("/biz-types/", bizType) + "/history", Query: q, Repeat: true}, &answer)
-		removed += answer.Count
+		p.Count += answer.Count
+		p.Files = p.Files || answer.Files
 		switch {
 		case err != nil || answer.Next == "" && answer.BizType == bizType:
-			return removed, err
+			return p, err
 		case answer.BizType != bizType, q.Has("after") && answer.Next >= q.Get("after"): // it would not end
-			return removed, errNoList
+			return p, errNoList
 		}
 		q.Set("after", answer.Next)
 	}

@@ -39,10 +39,8 @@ helps to find an ID, a key, a caller or a request: --from and --to make that fas
 			if asCSV && env.JSON {
 				return clitool.Usage("use only one of --csv and --json")
 			}
-			for _, name := range []string{"id", "key", "caller", "request-id"} {
-				if f := cmd.Flags().Lookup(name); f.Changed && f.Value.String() == "" {
-					return clitool.Usage("--%s is empty", name)
-				}
+			if err := noneEmpty(cmd, "id", "key", "caller", "request-id"); err != nil {
+				return err
 			}
 			if of.From, of.To, err = when.read(); err != nil {
 				return err
@@ -63,7 +61,7 @@ helps to find an ID, a key, a caller or a request: --from and --to make that fas
 					}
 					return []string{
 						exact(r.At), sheet.ID(r.Key), sheet.Number(r.First), sheet.Number(r.Last), sheet.Number(int64(r.Count)), sheet.ID(strings.Join(runs, " ")),
-						sheet.ID(strings.Join(r.IDs, " ")), sheet.Text(r.Caller), sheet.Text(r.Addr), sheet.Text(r.RequestID),
+						sheet.ID(strings.Join(r.IDs, " ")), sheet.ID(r.Caller), sheet.Text(r.Addr), sheet.ID(r.RequestID),
 					}
 				}
 			}
@@ -88,8 +86,9 @@ func purgeHistoryCommand(env *clitool.Env) *cobra.Command {
 		Use: "purge [--biz-type NAME] [--caller NAME] [--before TIME] [--yes]", Short: "Remove records of the history for good",
 		Long: `Remove the records of the history that fit all flags: of a biz type or of all, of a caller or of
 all, from before a time or until now. The audit log says who did it. What a node has not written yet
-stays: a record is written within a second or so. A history in files is not changed: the service
-refuses. With tokens it needs the scope admin. If it fails, repeat it.`,
+stays: a record is written within a second or so. A history in files is that of one node: --addr
+names all nodes, separated by commas, and each removes its own. With tokens it needs the scope
+admin. If it fails, repeat it.`,
 		Example: `  seqd history purge --caller till-7 --yes
   seqd history purge --biz-type order --before 2026-01-01T00:00:00Z --yes`,
 		Args: clitool.Operands(), ValidArgsFunction: cobra.NoFileCompletions,
@@ -107,34 +106,39 @@ refuses. With tokens it needs the scope admin. If it fails, repeat it.`,
 			case cmd.Flags().Changed("before") && !ok:
 				return clitool.Usage("--before %q is not a time such as 2026-01-31T23:59:59Z", before)
 			case before == "" && of == nil:
-				at = time.Now()
+				at = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC) // whatever the clocks say
 			}
 			if err := agreed(env, yes, "Remove these records of the history for good?"); err != nil {
 				return err
 			}
-			l := list[purged]{env: env, field: "bizTypes", titles: []string{"BIZ TYPE", "REMOVED"}, row: func(p purged) []string { return []string{p.BizType, fmt.Sprint(p.Count)} }}
+			l := list[admin.Purged]{
+				env: env, field: "bizTypes", titles: []string{"BIZ TYPE", "REMOVED"},
+				row: func(p admin.Purged) []string { return []string{p.BizType, fmt.Sprint(p.Count)} },
+			}
+			u := &purge{env: env, admin: a, before: at, caller: of}
 			if bizType != "" {
-				n, err := a.PurgeHistory(cmd.Context(), bizType, at, of)
+				p, err := u.run(cmd.Context(), bizType)
 				if err != nil {
 					return err
 				}
-				return l.print([]purged{{bizType, n}}, true)
+				return errors.Join(l.print([]admin.Purged{p}, true), u.warn(cmd.Context()))
 			}
-			return l.run(cmd.Context(), func(ctx context.Context, p admin.Page) (done []purged, next string, err error) {
+			err := l.run(cmd.Context(), func(ctx context.Context, p admin.Page) (done []admin.Purged, next string, err error) {
 				p.Limit = 100
 				names, next, err := a.BizTypes(ctx, p)
 				for _, b := range names {
-					n, err := a.PurgeHistory(ctx, b.Name, at, of)
+					p, err := u.run(ctx, b.Name)
 					if errors.Is(err, client.ErrNotFound) {
 						continue // it keeps no history
 					}
 					if err != nil {
 						return done, "", fmt.Errorf("%s: %w", b.Name, err)
 					}
-					done = append(done, purged{b.Name, n})
+					done = append(done, p)
 				}
 				return done, next, err
 			})
+			return errors.Join(err, u.warn(cmd.Context()))
 		}),
 	}
 	f := cmd.Flags()
@@ -145,10 +149,52 @@ refuses. With tokens it needs the scope admin. If it fails, repeat it.`,
 	return cmd
 }
 
-// purged is how many records of a biz type were removed.
-type purged struct {
-	BizType string `json:"bizType"`
-	Count   int    `json:"count"`
+// purge removes records of biz types, on each node that --addr names if they are in files.
+type purge struct {
+	env    *clitool.Env
+	admin  *admin.Admin
+	before time.Time
+	caller *string
+	files  string // a biz type whose history is in files, "" for none
+	asked  int    // how many nodes were
+}
+
+func (u *purge) run(ctx context.Context, bizType string) (p admin.Purged, err error) {
+	p, err = u.admin.PurgeHistory(ctx, bizType, u.before, u.caller)
+	if err != nil || !p.Files {
+		return p, err
+	}
+	conn, err := u.env.Connection()
+	if err != nil {
+		return p, err
+	}
+	if u.files, u.asked = bizType, len(conn.Addrs); u.asked == 1 {
+		return p, nil
+	}
+	for _, addr := range conn.Addrs {
+		c, err := u.env.Client(func(cfg *client.Config) { cfg.Addrs = []string{addr} })
+		if err != nil {
+			return p, err
+		}
+		more, err := admin.New(c).PurgeHistory(ctx, bizType, u.before, u.caller) // nothing is left on the first one
+		if p.Count += more.Count; err != nil {
+			return p, fmt.Errorf("%s: %w", addr, err)
+		}
+	}
+	return p, nil
+}
+
+// warn says that there are files of nodes that were not asked.
+func (u *purge) warn(ctx context.Context) error {
+	if u.files == "" {
+		return nil
+	}
+	nodes, complete, err := u.admin.Nodes(ctx)
+	if err == nil && complete && len(nodes) <= u.asked {
+		return nil
+	}
+	_, err = fmt.Fprintf(u.env.Errs, "seqd: %s keeps its history in files of each node, and --addr names %d: files of other nodes, also of those that do not run, are not changed\n", u.files, u.asked)
+	return err
 }
 
 // numbersOf returns the numbers of a record in a few words.
@@ -160,6 +206,16 @@ func numbersOf(r admin.HistoryRecord) string {
 		return fmt.Sprintf("%d … %d in %d runs", r.First, r.Last, len(r.Runs))
 	}
 	return fmt.Sprintf("%d to %d", r.First, r.Last)
+}
+
+// noneEmpty returns an error if a flag is given without a value.
+func noneEmpty(cmd *cobra.Command, names ...string) error {
+	for _, name := range names {
+		if f := cmd.Flags().Lookup(name); f.Changed && f.Value.String() == "" {
+			return clitool.Usage("--%s is empty", name)
+		}
+	}
+	return nil
 }
 
 // span are the flags --from and --to.
@@ -188,7 +244,8 @@ func (s *span) read() (from, to time.Time, err error) {
 }
 
 func auditCommand(env *clitool.Env) *cobra.Command {
-	var of struct{ caller, target string }
+	var of admin.AuditOf
+	caller := ""
 	var when span
 	asCSV := false
 	cmd := &cobra.Command{
@@ -197,18 +254,23 @@ func auditCommand(env *clitool.Env) *cobra.Command {
 service keeps these lines for 30 days; the logs of the nodes have all of them. With tokens it needs
 the scope admin. STATUS is that of the answer: from 400 on nothing was changed, except that after
 503 it may have been.`,
-		Example: `  seqd audit --target invoice
+		Example: `  seqd audit --biz-type invoice
+  seqd audit --action DELETE --from 2026-11-01T00:00:00Z
   seqd audit --caller ops --from 2026-11-01T00:00:00Z --csv >audit.csv`,
 		Args: clitool.Operands(), ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: withAdmin(env, func(cmd *cobra.Command, a *admin.Admin, _ []string) error {
+		RunE: withAdmin(env, func(cmd *cobra.Command, a *admin.Admin, _ []string) (err error) {
 			if asCSV && env.JSON {
 				return clitool.Usage("use only one of --csv and --json")
 			}
-			from, to, err := when.read()
-			if err != nil {
+			if err := noneEmpty(cmd, "action", "biz-type", "target", "request-id"); err != nil {
 				return err
 			}
-			byCaller := cmd.Flags().Changed("caller")
+			if cmd.Flags().Changed("caller") {
+				of.Caller = &caller
+			}
+			if of.From, of.To, err = when.read(); err != nil {
+				return err
+			}
 			l := list[admin.AuditLine]{
 				env: env, field: "lines",
 				titles: []string{"AT", "CALLER", "ADDRESS", "METHOD", "PATH", "QUERY", "TARGET", "STATUS", "VERSION", "NODE", "REQUEST ID"},
@@ -220,36 +282,26 @@ the scope admin. STATUS is that of the answer: from 400 on nothing was changed, 
 				l.titles = []string{"at", "caller", "addr", "method", "path", "query", "target", "status", "version", "leftOut", "host", "nodeId", "requestId"}
 				l.write, l.row = writeCSV, func(l admin.AuditLine) []string {
 					return []string{
-						exact(l.At), sheet.Text(l.Caller), sheet.Text(l.Addr), sheet.Text(l.Method), sheet.Text(l.Path), sheet.Text(l.Query), sheet.Text(l.Target), fmt.Sprint(l.Status),
-						sheet.Number(l.Version), sheet.Number(l.LeftOut), sheet.Text(l.Host), sheet.ID(l.NodeID), sheet.Text(l.RequestID),
+						exact(l.At), sheet.ID(l.Caller), sheet.Text(l.Addr), sheet.Text(l.Method), sheet.Text(l.Path), sheet.Text(l.Query), sheet.ID(l.Target), fmt.Sprint(l.Status),
+						sheet.Number(l.Version), sheet.Number(l.LeftOut), sheet.ID(l.Host), sheet.ID(l.NodeID), sheet.ID(l.RequestID),
 					}
 				}
 			}
-			return l.run(cmd.Context(), func(ctx context.Context, p admin.Page) (kept []admin.AuditLine, next string, err error) {
-				lines, next, err := a.Audit(ctx, p)
-				for _, line := range lines {
-					switch {
-					case line.At.Before(from.Add(-apart)):
-						return kept, "", err // the rest is older
-					case line.At.Before(from), !to.IsZero() && !line.At.Before(to), byCaller && line.Caller != of.caller, of.target != "" && line.Target != of.target:
-					default:
-						kept = append(kept, line)
-					}
-				}
-				return kept, next, err
+			return l.run(cmd.Context(), func(ctx context.Context, p admin.Page) ([]admin.AuditLine, string, error) {
+				return a.Audit(ctx, of, p)
 			})
 		}),
 	}
 	f := cmd.Flags()
-	f.StringVar(&of.caller, "caller", "", "only what the token of this `NAME` did; empty: who had none")
-	f.StringVar(&of.target, "target", "", "only what was done to the biz type, token, pool or subscription of this `NAME`")
+	f.StringVar(&caller, "caller", "", "only what the token of this `NAME` did; empty: who had none")
+	f.StringVar(&of.Action, "action", "", "only this `ACTION`: a method, a path or both, such as \"DELETE /tokens/*\"")
+	f.StringVar(&of.BizType, "biz-type", "", "only what was asked of the biz type of this `NAME`")
+	f.StringVar(&of.Target, "target", "", "only what was done to the biz type, token, pool or subscription of this `NAME`")
+	f.StringVar(&of.RequestID, "request-id", "", "only the request of this `ID`")
 	when.addTo(cmd)
 	f.BoolVar(&asCSV, "csv", false, "print a table as CSV, for a spreadsheet")
 	return cmd
 }
-
-// apart is more than the clocks of nodes differ, by which the lines are sorted.
-const apart = time.Hour
 
 // version returns a version, or - for none.
 func version(n int64) string {

@@ -181,6 +181,7 @@ func TestHistoryAndAuditAgainstTheService(t *testing.T) {
 		"audit --target order":                                    "/biz-types/order/disable",
 		"audit --caller ops --csv":                                ",ops,127.0.0.1,POST,/biz-types/order/disable,,order,200,",
 		"audit --from 2020-01-01T00:00:00Z --json --target order": `"status":200`,
+		"audit --biz-type order --action POST --json":             `"path":"/biz-types/order/disable"`,
 	} {
 		if strings.HasPrefix(args, "audit") {
 			await.True(t, args, func() bool { return strings.Contains(l.run(strings.Fields(args)...).out, want) })
@@ -202,4 +203,20 @@ func TestHistoryAndAuditAgainstTheService(t *testing.T) {
 	} {
 		l.wantError(78, want, strings.Fields(args)...)
 	}
+}
+
+// Each node that --addr names removes what is in its own files, and the command says that there are
+// others.
+func TestPurgeFiles(t *testing.T) {
+	const config = "store: {driver: memory}\nbizTypeFolder: FOLDER\nbizTypes: [{name: order, plugins: [{name: history, to: file, flushInterval: 1ms, file: {path: FOLDER/order.jsonl}}]}]\n"
+	a, b := serving(t, strings.ReplaceAll(config, "FOLDER", t.TempDir())), serving(t, strings.ReplaceAll(config, "FOLDER", t.TempDir()))
+	for _, l := range []line{a, b} {
+		if got := l.until("next", "order"); got.code != 0 {
+			t.Fatalf("%+v", got)
+		}
+		await.True(t, "the history shows the record", func() bool { return strings.Contains(l.run("history", "show", "order", "--id", "1").out, "127.0.0.1") })
+	}
+	addr := strings.TrimPrefix(a.env[0], "SEQD_CLIENT_ADDR=") + "," + strings.TrimPrefix(b.env[0], "SEQD_CLIENT_ADDR=")
+	a.want("BIZ TYPE  REMOVED\norder     0\n", "history", "purge", "--before", "2020-01-01T00:00:00Z", "--yes", "--addr", addr)
+	a.want("BIZ TYPE  REMOVED\norder     2\n", "history", "purge", "--biz-type", "order", "--yes", "--addr", addr)
 }

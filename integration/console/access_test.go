@@ -112,6 +112,15 @@ func TestTokens(t *testing.T) {
 	p.See("Create token till-7", "Change token till-7", "Sign in")
 	p.Axe("access with audit lines")
 	p.Looks("access-audit")
+	audit := p.In("region", "Audit")
+	audit.Type("Of what", "till-7")
+	audit.Choose("What", "Delete token")
+	audit.Click("button", "Search")
+	p.AwaitThat("only what was searched for is shown", func() bool { return p.Shows("Delete token till-7") && !p.Shows("Create token till-7") })
+	p.Axe("audit lines that fit")
+	if name, text := p.Download(func() { p.Click("button", "Download CSV") }); name != "audit.csv" || strings.Count(text, "\n") < 2 || strings.Count(text, "DELETE,/tokens/till-7,") != strings.Count(text, "\n")-1 {
+		t.Errorf("%s has %q", name, text)
+	}
 	if p.Shows(secret) {
 		t.Error("an audit line has the secret")
 	}

@@ -180,6 +180,8 @@ func (c *checker) resources(n *node.Node) {
 	c.on(n.URL, call{op: history, target: "/biz-types/order/history", status: 200})
 	c.on(n.URL, call{op: history, target: "/biz-types/order/history?limit=1&from=2000-01-01T00:00:00Z&to=2100-01-01T00:00:00Z", status: 200})
 	c.on(n.URL, call{op: history, target: "/biz-types/order/history?id=100&caller=shop&requestId=r1&number=100", status: 200})
+	c.on(n.URL, call{op: history, target: "/biz-types/order/history?caller=&format=csv", status: 200}) // the validator takes jsonl for JSON
+	c.on(n.URL, call{op: history, target: "/biz-types/order/history?format=xml", status: 400, code: "invalid_request", wrong: true})
 	c.on(n.URL, call{op: history, target: "/biz-types/order/history?number=0", status: 400, code: "invalid_request", wrong: true})
 	c.on(n.URL, call{op: history, target: "/biz-types/order/history?limit=0", status: 400, code: "invalid_request", wrong: true})
 	c.on(n.URL, call{op: history, target: "/biz-types/user/history", status: 404, code: "not_found"})
@@ -266,6 +268,9 @@ func (c *checker) service(url string) {
 	c.on(url, call{op: "GET /settings", target: "/settings", status: 200})
 	c.on(url, call{op: "GET /audit", target: "/audit", status: 200})
 	c.on(url, call{op: "GET /audit", target: "/audit?limit=1", status: 200})
+	c.on(url, call{op: "GET /audit", target: "/audit?caller=ops&action=DELETE%20/tokens/*&bizType=order&target=order&requestId=r1&from=2000-01-01T00:00:00Z&to=2100-01-01T00:00:00Z", status: 200})
+	c.on(url, call{op: "GET /audit", target: "/audit?format=csv", status: 200})
+	c.on(url, call{op: "GET /audit", target: "/audit?from=x", status: 400, code: "invalid_request", wrong: true})
 	c.on(url, call{op: "GET /audit", target: "/audit?limit=0", status: 400, code: "invalid_request", wrong: true})
 	c.on(url, call{op: "GET /snapshot", target: "/snapshot", status: 200})
 	c.on(url, call{op: "GET /snapshot", target: "/snapshot?limit=1", status: 400, code: "invalid_request", wrong: true})

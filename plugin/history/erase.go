@@ -3,6 +3,7 @@ package history
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"net/url"
 	"slices"
@@ -21,6 +22,8 @@ type erased struct {
 	Count int `json:"count"`
 	// Next is the value of "after" for the next request, "" if all that were named are gone.
 	Next string `json:"next,omitempty"`
+	// Files is true if the history is in files: those of other nodes are not changed.
+	Files bool `json:"files,omitempty"`
 }
 
 // erasePage is how many records are looked at, and removed, in one operation of the store.
@@ -28,27 +31,26 @@ const erasePage = 1000
 
 // Erase implements [seqd.Erasable]: it removes the records from before a time, or those of a caller,
 // or those that fit both, the newest first, for some seconds. It does not remove what is still in
-// the queue of a node.
+// the queue of a node, nor what is in files of other nodes.
 func (h *Plugin) Erase(ctx context.Context, query url.Values) (any, error) {
 	q, of, err := parseErasure(query)
 	if err != nil {
 		return nil, err
 	}
 	q.BizType, q.Limit = h.bizType, erasePage
-	answer := erased{BizType: h.bizType}
+	_, inFiles := h.pipe.store.(*files)
+	answer := erased{BizType: h.bizType, Files: inFiles}
 	for until := time.Now().Add(searchTime); ; {
 		n, more, err := h.pipe.erase(ctx, &q, &of)
 		answer.Count += n
 		switch {
-		case errors.Is(err, errors.ErrUnsupported):
-			return nil, seqd.Errorf(seqd.CodeInvalidRequest, "this history is in files of the node, which only grow: remove the files, or set its retention")
 		case err != nil && ctx.Err() != nil:
 			return nil, ctx.Err()
 		case errors.Is(err, persist.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
 			return nil, &seqd.Error{Code: seqd.CodeStoreUnavailable, Detail: "the history cannot be changed now; some records may be removed", RetryAfter: time.Second, Err: err}
 		case err != nil || !more:
 			return answer, err
-		case time.Now().After(until):
+		case time.Now().After(until) && q.Before != "":
 			answer.Next = q.Before
 			return answer, nil
 		}
@@ -81,8 +83,19 @@ func parseErasure(query url.Values) (q persist.HistoryQuery, of wanted, err erro
 	return q, of, err
 }
 
-// erase looks at one page, removes what is wanted of it, and moves the query behind it.
+// erase looks at one page or file, removes what is wanted of it, and moves the query behind it.
 func (p *pipe) erase(ctx context.Context, q *persist.HistoryQuery, of *wanted) (n int, more bool, err error) {
+	if f, ok := p.store.(*files); ok {
+		if err := p.search.LockWithin(ctx, searchPatience, errSearching); err != nil {
+			return 0, false, err
+		}
+		defer p.search.Unlock()
+		n, q.Before, more, err = f.erase(ctx, &erasure{q.BizType, q.To, of}, q.Before)
+		if err != nil && err != errOtherNode {
+			err = fmt.Errorf("%w: %w", persist.ErrUnavailable, err)
+		}
+		return n, more, err
+	}
 	list, err := p.list(ctx, *q)
 	if err != nil {
 		return 0, false, err

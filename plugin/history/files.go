@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -28,13 +29,14 @@ import (
 // Invariants:
 //  1. The first size bytes of the current file are synced lines. A write that failed is repeated at
 //     the same place.
-//  2. Older files never change.
+//  2. Older files never change, except that one may be replaced as a whole, or removed.
 type files struct {
 	path             string
 	reach            *seqd.Reach
 	maxSize, maxSpan int64 // bytes, ms; maxSpan 0 means no limit
 	maxFiles         int
 	log              *slog.Logger
+	mark             uint32 // drawn at random, tells whose files erase stopped at
 
 	mu         sync.Mutex // guards what follows, and the folder
 	lock       *os.File
@@ -61,7 +63,7 @@ func openFiles(s Settings, log *slog.Logger) (f *files, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("file.path: %w", err)
 	}
-	f = &files{path: path, reach: s.reach, maxSize: s.File.MaxSize, maxFiles: s.File.MaxFiles, maxSpan: (s.Retention / 10).Milliseconds(), log: log}
+	f = &files{path: path, reach: s.reach, maxSize: s.File.MaxSize, maxFiles: s.File.MaxFiles, maxSpan: (s.Retention / 10).Milliseconds(), log: log, mark: rand.Uint32()}
 	lock, err := s.reach.Resolve(path + ".lock")
 	if err == nil {
 		f.lock, err = os.OpenFile(lock, os.O_CREATE|os.O_RDWR, 0o600)
@@ -70,6 +72,9 @@ func openFiles(s Settings, log *slog.Logger) (f *files, err error) {
 		return nil, fmt.Errorf("file.path: %w", err)
 	}
 	if err = lockFile(f.lock); err == nil {
+		err = f.removeRewriting()
+	}
+	if err == nil {
 		err = f.open()
 	}
 	if err != nil {
@@ -251,9 +256,9 @@ type older struct {
 // by time. The number distinguishes files with the same times.
 const olderName = "%s.%015d-%015d-%03d"
 
-// besideHistory are the names of older files and of locks: no current file has such a name, or the
+// besideHistory are the names of older files, of locks and of files that are rewritten: no current file has such a name, or the
 // history that it lies beside would take it for its own.
-var besideHistory = regexp.MustCompile(`(?i)(\.\d{15,}-\d{15,}-\d{3,}|\.lock)$`)
+var besideHistory = regexp.MustCompile(`(?i)(\.\d{15,}-\d{15,}-\d{3,}|\.lock|\.rewriting)$`)
 
 // rotate starts the next file, and removes the oldest ones if there are too many. mu is held.
 func (f *files) rotate() error {
@@ -333,7 +338,7 @@ func (f *files) olderFiles() ([]older, error) {
 	return list, nil
 }
 
-// Remove implements [persist.HistoryStore]. Files only grow.
+// Remove implements [persist.HistoryStore]. Records are removed by erase.
 func (f *files) Remove(context.Context, string, []string) error { return errors.ErrUnsupported }
 
 // Purge implements [persist.HistoryStore] for all biz types at once: it removes files whose records

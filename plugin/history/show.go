@@ -3,13 +3,16 @@ package history
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/literal"
+	"github.com/seqd/seqd/internal/sheet"
 	"github.com/seqd/seqd/persist"
 )
 
@@ -28,6 +31,33 @@ type page struct {
 	// Next is the value of "after" for the next page, "" on the last page.
 	Next string `json:"next,omitempty"`
 }
+
+var _ seqd.Table = page{}
+
+// Columns implements [seqd.Table].
+func (page) Columns() []string {
+	return []string{"at", "key", "first", "last", "count", "runs", "ids", "caller", "addr", "requestId"}
+}
+
+// Rows implements [seqd.Table].
+func (p page) Rows(yield func(any, []string) bool) {
+	for i := range p.Records {
+		r := &p.Records[i]
+		var runs []string
+		for _, run := range r.Runs {
+			runs = append(runs, fmt.Sprintf("%d+%d×%d", run.First, run.Stride, run.Count))
+		}
+		if !yield(r, []string{
+			r.At, sheet.ID(r.Key), sheet.Number(r.First), sheet.Number(r.Last), sheet.Number(int64(r.Count)), sheet.ID(strings.Join(runs, " ")),
+			sheet.ID(strings.Join(r.IDs, " ")), sheet.ID(r.Caller), sheet.Text(r.Addr), sheet.ID(r.RequestID),
+		}) {
+			return
+		}
+	}
+}
+
+// NextPage implements [seqd.Table].
+func (p page) NextPage() string { return p.Next }
 
 // shownRecord is a record as it is shown. Numbers are strings, because they can exceed 2^53.
 type shownRecord struct {
@@ -101,6 +131,9 @@ func parse(query url.Values) (q persist.HistoryQuery, s wanted, err error) {
 		if err != nil {
 			return q, s, err
 		}
+	}
+	if q.From != 0 && q.To != 0 && q.From >= q.To {
+		return q, s, seqd.Errorf(seqd.CodeInvalidRequest, "from is not before to")
 	}
 	return q, s, nil
 }

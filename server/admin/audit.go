@@ -1,14 +1,78 @@
 package admin
 
-import "context"
+import (
+	"context"
+	"strings"
+	"time"
+)
 
 // Audit is the audit log. It says who changed what, or tried to. It is safe for concurrent use.
 type Audit interface {
 	// Write writes a line. It does no I/O besides logging.
 	Write(ctx context.Context, a Attempt)
-	// List returns at most limit lines of all nodes, newest first. To get the next page, pass next as
-	// after; next is "" on the last page. The errors of List are of type [*seqd.Error].
-	List(ctx context.Context, after string, limit int) (list []AuditLine, next string, err error)
+	// List returns at most limit lines of all nodes that are wanted, newest first. To get the next page,
+	// pass next as after; next is "" on the last page. A page may have few lines, or none, and a next.
+	// The errors of List are of type [*seqd.Error].
+	List(ctx context.Context, of AuditOf, after string, limit int) (list []AuditLine, next string, err error)
+}
+
+// AuditOf says which lines are wanted: those that fit all that is set.
+type AuditOf struct {
+	// Caller is the name of a token, "" for none. It is nil for all.
+	Caller *string
+	// Action is a method, a path or both with a space between them. In the path, * stands for a name.
+	Action string
+	// BizType is a biz type whose lines are wanted. Target is that of any kind.
+	BizType, Target, RequestID string
+	// From and To bound the time: From ≤ time < To.
+	From, To time.Time
+}
+
+// Any reports whether lines have to be looked at to find those that are wanted.
+func (of *AuditOf) Any() bool {
+	return of.Caller != nil || of.Action != "" || of.BizType != "" || of.Target != "" || of.RequestID != ""
+}
+
+// Wants reports whether a line is wanted, apart from its time.
+func (of *AuditOf) Wants(line *AuditLine) bool {
+	return (of.Caller == nil || *of.Caller == line.Caller) && (of.Target == "" || of.Target == line.Target) &&
+		(of.RequestID == "" || of.RequestID == line.RequestID) && of.didSo(line) && of.ofBizType(line)
+}
+
+// didSo reports whether the action of a line is wanted.
+func (of *AuditOf) didSo(line *AuditLine) bool {
+	method, path, _ := strings.Cut(of.Action, " ")
+	if strings.HasPrefix(method, "/") {
+		method, path = "", method
+	}
+	return (method == "" || strings.EqualFold(method, line.Method)) && (path == "" || fits(path, line.Path))
+}
+
+// fits reports whether a path has the names of a pattern, of which * is any.
+func fits(pattern, path string) bool {
+	for pattern != "" && path != "" {
+		var want, name string
+		want, pattern, _ = strings.Cut(pattern, "/")
+		name, path, _ = strings.Cut(path, "/")
+		if want != "*" && want != name {
+			return false
+		}
+	}
+	return pattern == path
+}
+
+// ofBizType reports whether a line is of the biz type that is wanted.
+func (of *AuditOf) ofBizType(line *AuditLine) bool {
+	if of.BizType == "" {
+		return true
+	}
+	path, isBizType := strings.CutPrefix(line.Path, "/biz-types")
+	if isBizType && (path == "" || path[0] == '/') && line.Target == of.BizType {
+		return true
+	}
+	issued, isIssued := strings.CutPrefix(line.Path, "/seq/")
+	name, _, _ := strings.Cut(issued, "/")
+	return isIssued && name == of.BizType
 }
 
 // Attempt is a request that changed something or tried to, or a request that only administrators may

@@ -21,6 +21,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seqd/seqd/internal/longlock"
 	"github.com/seqd/seqd/server/admin"
 	"github.com/seqd/seqd/server/logging"
 )
@@ -60,6 +61,8 @@ type Log struct {
 	wake    chan struct{}   // has an element if the queue may have lines to write
 	writing sync.Mutex      // held while lines are written
 	trouble logging.Trouble // guarded by writing
+
+	searching longlock.Lock // held by the one search
 
 	mu       sync.Mutex // guards what follows
 	queue    []entry    // the oldest first

@@ -74,7 +74,7 @@ func newBench(t *testing.T) *bench {
 func (b *bench) all(t *testing.T, limit int) (list []admin.AuditLine) {
 	t.Helper()
 	for after := ""; ; {
-		page, next, err := b.List(t.Context(), after, limit)
+		page, next, err := b.List(t.Context(), admin.AuditOf{}, after, limit)
 		if err != nil || len(page) > limit {
 			t.Fatalf("%d lines, %v", len(page), err)
 		}
@@ -136,13 +136,13 @@ func TestNotOpenYet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := audit.New(slog.New(slog.DiscardHandler), time.Now)
 		log.Write(t.Context(), change(1))
-		if _, _, err := log.List(t.Context(), "", 10); seqd.CodeOf(err) != seqd.CodeStarting {
+		if _, _, err := log.List(t.Context(), admin.AuditOf{}, "", 10); seqd.CodeOf(err) != seqd.CodeStarting {
 			t.Errorf("%v", err)
 		}
 		memory := memory.New(time.Now)
 		log.Open(audit.Store{Documents: memory.Documents(), Clock: storeclock.New(memory, time.Now, nil), ID: "n1"})
 		must.Do(t, log.Close(t.Context()))
-		if list, _, err := log.List(t.Context(), "", 10); len(list) != 1 || err != nil {
+		if list, _, err := log.List(t.Context(), admin.AuditOf{}, "", 10); len(list) != 1 || err != nil {
 			t.Errorf("%v, %v", list, err)
 		}
 	})
@@ -159,7 +159,7 @@ func TestStoreAway(t *testing.T) {
 			b.Write(t.Context(), change(i))
 		}
 		time.Sleep(time.Minute)
-		if _, _, err := b.List(t.Context(), "", 10); seqd.CodeOf(err) != seqd.CodeStoreUnavailable {
+		if _, _, err := b.List(t.Context(), admin.AuditOf{}, "", 10); seqd.CodeOf(err) != seqd.CodeStoreUnavailable {
 			t.Errorf("%v", err)
 		}
 		if n := b.store.keep.Load(); n > 70 {
@@ -365,5 +365,43 @@ func TestConcurrentWrites(t *testing.T) {
 			seen[line.RequestID] = true
 		}
 		must.Equal(t, len(seen), 800, "the different lines kept")
+	})
+}
+
+// A search looks past other lines, from one time to another, and a page may be empty and go on.
+func TestSearch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		defer b.end()
+		began := time.Now()
+		for i := range 1500 {
+			b.Write(t.Context(), change(i))
+			time.Sleep(10 * time.Millisecond)
+		}
+		other := change(1500)
+		other.Caller = "other"
+		b.Write(t.Context(), other)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		find := func(of admin.AuditOf, limit int) (found []string) {
+			for after := ""; ; {
+				list, next, err := b.List(t.Context(), of, after, limit)
+				if err != nil || len(list) > limit {
+					t.Fatalf("%d lines, %v", len(list), err)
+				}
+				for _, line := range list {
+					found = append(found, line.RequestID)
+				}
+				if after = next; next == "" {
+					return found
+				}
+			}
+		}
+		of := "ops"
+		must.Equal(t, len(find(admin.AuditOf{Caller: &of}, 7)), 1500, "the lines of ops")
+		must.Equal(t, fmt.Sprint(find(admin.AuditOf{RequestID: "r3"}, 7)), "[r3]", "the line of a request")
+		must.Equal(t, fmt.Sprint(find(admin.AuditOf{From: began.Add(10 * time.Millisecond), To: began.Add(30 * time.Millisecond)}, 1)), "[r2 r1]", "the lines of 20 ms")
+		must.Equal(t, fmt.Sprint(find(admin.AuditOf{Caller: &of, To: began.Add(20 * time.Millisecond)}, 1)), "[r1 r0]", "the lines before 20 ms")
+		must.Equal(t, len(find(admin.AuditOf{From: began.Add(time.Hour)}, 7)), 0, "the lines after an hour")
 	})
 }

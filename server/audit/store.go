@@ -148,35 +148,72 @@ func (l *Log) document(e *entry) persist.Document {
 	}
 }
 
-// List returns at most limit lines of all nodes, the newest first, beginning after a text that List
-// returned as next; "" begins with the newest. next is "" at the end. Lines that are damaged are
-// left out. An error is of type [*seqd.Error].
-func (l *Log) List(ctx context.Context, after string, limit int) (list []admin.AuditLine, next string, err error) {
+const (
+	// searchTime is how long a request looks for lines that are wanted among others, searchPage at a
+	// time. searchPatience is how long it waits for the searches of others.
+	searchTime     = 3 * time.Second
+	searchPage     = 1000
+	searchPatience = 5 * time.Second
+)
+
+var errSearching = &seqd.Error{Code: seqd.CodeOverloaded, Detail: "others search the audit log", RetryAfter: time.Second}
+
+// List returns at most limit lines of all nodes that are wanted, the newest first, beginning after a
+// text that List returned as next; "" begins with the newest. next is "" at the end. Lines that are
+// damaged are left out. One request of a node searches at a time. An error is of type [*seqd.Error].
+func (l *Log) List(ctx context.Context, of admin.AuditOf, after string, limit int) (list []admin.AuditLine, next string, err error) {
 	select {
 	case <-l.opened:
 	default:
 		return nil, "", &seqd.Error{Code: seqd.CodeStarting, Detail: "the service is starting", RetryAfter: time.Second}
 	}
-	docs, err := l.store.Documents.List(ctx, kind, after, limit+1)
-	if err != nil {
+	size := limit + 1
+	if of.Any() {
+		if err := l.searching.LockWithin(ctx, searchPatience, errSearching); err != nil {
+			return nil, "", err
+		}
+		defer l.searching.Unlock()
+		size = searchPage
+	}
+	after, end := max(after, keyBefore(of.To)), keyBefore(of.From)
+	for until := time.Now().Add(searchTime); ; {
+		docs, err := l.store.Documents.List(ctx, kind, after, size)
 		if errors.Is(err, context.Canceled) {
 			return nil, "", err
 		}
-		return nil, "", &seqd.Error{
-			Code: seqd.CodeStoreUnavailable, Detail: "the store cannot be asked", RetryAfter: time.Second, Err: err,
+		if err != nil {
+			return nil, "", &seqd.Error{Code: seqd.CodeStoreUnavailable, Detail: "the store cannot be asked", RetryAfter: time.Second, Err: err}
+		}
+		for i := range docs {
+			switch doc := &docs[i]; {
+			case end != "" && doc.Key > end:
+				return list, "", nil
+			case len(list) == limit:
+				return list, after, nil
+			default:
+				after = doc.Key
+				var line admin.AuditLine
+				if json.Unmarshal([]byte(doc.Body), &line) == nil && of.Wants(&line) {
+					list = append(list, line)
+				}
+			}
+		}
+		switch {
+		case len(docs) < size:
+			return list, "", nil
+		case time.Now().After(until):
+			return list, after, nil
 		}
 	}
-	if len(docs) > limit {
-		docs = docs[:limit]
-		next = docs[limit-1].Key
+}
+
+// keyBefore returns a text between the keys of lines from t on and those from before it, "" for the
+// zero time.
+func keyBefore(t time.Time) string {
+	if t.IsZero() {
+		return ""
 	}
-	for _, doc := range docs {
-		var line admin.AuditLine
-		if json.Unmarshal([]byte(doc.Body), &line) == nil {
-			list = append(list, line)
-		}
-	}
-	return list, next, nil
+	return fmt.Sprintf("%013d/", latest-min(max(0, t.UnixMilli()), latest)) // a slash is more than the dot in a key
 }
 
 // purge removes the lines that are too old.

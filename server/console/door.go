@@ -15,15 +15,25 @@ import (
 // it: a browser would first ask this node whether they may, and the answer is no.
 const markHeader = "Seqd-Console"
 
-// resultPath matches the paths of results of jobs, which the browser saves itself: the page would
-// have to hold them in memory. A browser that follows a link sends no header of the page. The answer
-// changes nothing, and no page can read it.
-var resultPath = regexp.MustCompile(`^` + apiPath + `/jobs/[0-9a-f]{32}/result$`)
+// Files that the browser saves itself: the page would have to hold them in memory. A browser that
+// follows a link sends no header of the page. The answers change nothing, and no page can read them.
+var (
+	// resultPath matches the paths of results of jobs, listPath those of lists, which are files if the
+	// query has a format.
+	resultPath = regexp.MustCompile(`^` + apiPath + `/jobs/[0-9a-f]{32}/result$`)
+	listPath   = regexp.MustCompile(`^` + apiPath + `/(audit|biz-types/[^/]+/history)$`)
+)
+
+// saves reports whether a request can be that of a browser that saves a file.
+func saves(r *http.Request) bool {
+	path := r.URL.EscapedPath()
+	return reads(r) && (resultPath.MatchString(path) || listPath.MatchString(path) && r.URL.Query().Get("format") != "")
+}
 
 // checkPage returns an error unless a request is from the page itself.
 func checkPage(r *http.Request) error {
 	switch mark := r.Header[markHeader]; {
-	case len(mark) == 0 && reads(r) && resultPath.MatchString(r.URL.EscapedPath()) && !httpapi.FromElsewhere(r):
+	case len(mark) == 0 && saves(r) && !httpapi.FromElsewhere(r):
 	case len(mark) != 1 || mark[0] != "1":
 		return seqd.Errorf(seqd.CodeForbidden, "requests to the console have the header %s: 1; programs use the API itself, without %s", markHeader, apiPath)
 	case httpapi.FromElsewhere(r):

@@ -131,6 +131,10 @@ func TestResultWithoutThePage(t *testing.T) {
 		must.Equal(t, reached("GET", target), false, "the API gets %s", target)
 	}
 	must.Equal(t, reached("POST", result) || reached("DELETE", result), false, "the API gets other methods")
+	for _, list := range []string{"/console/api/audit", "/console/api/biz-types/order/history"} {
+		must.Equal(t, reached("GET", list+"?format=csv"), true, "the API gets %s as a file", list)
+		must.Equal(t, reached("GET", list) || reached("GET", list+"?format=") || reached("DELETE", list+"?format=csv") || reached("GET", list+"?format=csv", "Sec-Fetch-Site: cross-site"), false, "the API gets %s as a page", list)
+	}
 }
 
 // No preflight lets pages of other origins send the header.

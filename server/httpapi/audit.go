@@ -4,11 +4,15 @@ import (
 	"cmp"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/gin-gonic/gin"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/literal"
+	"github.com/seqd/seqd/internal/sheet"
 	"github.com/seqd/seqd/server/access"
 	"github.com/seqd/seqd/server/admin"
 	"github.com/seqd/seqd/server/forwarded"
@@ -88,21 +92,98 @@ type auditPage struct {
 	Next  string            `json:"next,omitempty"`
 }
 
+var _ seqd.Table = auditPage{}
+
+// Columns implements [seqd.Table].
+func (auditPage) Columns() []string {
+	return []string{"at", "caller", "addr", "method", "path", "query", "target", "status", "version", "leftOut", "host", "nodeId", "requestId"}
+}
+
+// Rows implements [seqd.Table].
+func (p auditPage) Rows(yield func(any, []string) bool) {
+	for i := range p.Lines {
+		l := &p.Lines[i]
+		if !yield(l, []string{
+			l.At, sheet.ID(l.Caller), sheet.Text(l.Addr), sheet.Text(l.Method), sheet.Text(l.Path), sheet.Text(l.Query), sheet.ID(l.Target), strconv.Itoa(l.Status),
+			sheet.Number(l.Version), sheet.Number(l.LeftOut), sheet.ID(l.Host), sheet.ID(l.NodeID), sheet.ID(l.RequestID),
+		}) {
+			return
+		}
+	}
+}
+
+// NextPage implements [seqd.Table].
+func (p auditPage) NextPage() string { return p.Next }
+
+// auditParams are the parameters of GET /audit.
+var auditParams = []string{"after", "limit", "caller", "action", "bizType", "target", "requestId", "from", "to", "format"}
+
 // listAudit returns the handler of GET /audit.
 func listAudit(log admin.Audit) func(*gin.Context) error {
 	return func(c *gin.Context) error {
-		after, limit, err := readPage(c.Request.URL.RawQuery)
+		values, err := readQuery(c.Request.URL.RawQuery, auditParams...)
 		if err != nil {
 			return err
 		}
-		list, next, err := log.List(c.Request.Context(), after, limit)
+		of, err := readAuditOf(values)
+		if err != nil {
+			return err
+		}
+		after, limit, err := pageIn(values)
+		if err != nil {
+			return err
+		}
+		d, err := readDownload(values, "audit")
 		if err != nil {
 			return err
 		}
 		c.Writer.Header()["Cache-Control"] = noStore
-		writeJSON(c, http.StatusOK, jsonType, auditPage{append([]admin.AuditLine{}, list...), next})
-		return nil
+		page := func(after string, limit int) (any, error) {
+			list, next, err := log.List(c.Request.Context(), of, after, limit)
+			return auditPage{append([]admin.AuditLine{}, list...), next}, err
+		}
+		if d.format != "" {
+			return d.write(c, after, page)
+		}
+		shown, err := page(after, limit)
+		if err == nil {
+			writeJSON(c, http.StatusOK, jsonType, shown)
+		}
+		return err
 	}
+}
+
+// readAuditOf reads which lines are wanted.
+func readAuditOf(values map[string]string) (of admin.AuditOf, err error) {
+	if caller, there := values["caller"]; there {
+		of.Caller = &caller
+	}
+	for _, p := range []struct {
+		name string
+		text *string
+	}{{"action", &of.Action}, {"bizType", &of.BizType}, {"target", &of.Target}, {"requestId", &of.RequestID}} {
+		text, there := values[p.name]
+		if *p.text = text; there && text == "" {
+			return of, seqd.Errorf(seqd.CodeInvalidRequest, "%s is empty: leave it out for all", p.name)
+		}
+	}
+	if method, path, both := strings.Cut(of.Action, " "); both && (!strings.HasPrefix(path, "/") || method == "") {
+		return of, seqd.Errorf(seqd.CodeInvalidRequest, "action is %.80q and must be a method, a path or both, such as DELETE /tokens/*", of.Action)
+	}
+	for _, p := range []struct {
+		name string
+		t    *time.Time
+	}{{"from", &of.From}, {"to", &of.To}} {
+		text, there := values[p.name]
+		var ok bool
+		if *p.t, ok = literal.Time(text); there && !ok {
+			return of, seqd.Errorf(seqd.CodeInvalidRequest, "%s is %.40q and must be a time such as 2026-01-31T23:59:59Z (a + is written %%2B)", p.name, text)
+		}
+	}
+	if !of.From.IsZero() && !of.To.IsZero() && !of.From.Before(of.To) {
+		return of, seqd.Errorf(seqd.CodeInvalidRequest, "from is not before to")
+	}
+	return of, nil
 }
 
 // notShown replaces what may be a secret.

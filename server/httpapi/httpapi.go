@@ -103,7 +103,7 @@ func (a *API) routes(opts Options) {
 	e.POST("/seq/:bizType", a.issuing.issue)
 	e.GET("/seq/:bizType/parse/:id", errs.handler(parsing{a.gate}.parse))
 	a.ledgerRoutes()
-	e.GET("/biz-types/:bizType/:resource", a.lent(resources{a.gate, accounts{a.gate}}.show))
+	e.GET(resourceRoute, a.lent(resources{a.gate, accounts{a.gate}}.show))
 	e.DELETE(historyRoute, a.lent(resources{a.gate, accounts{a.gate}}.eraseHistory))
 	if opts.Tokens != nil {
 		a.tokenRoutes(tokenRoutes{opts.Tokens})
@@ -139,6 +139,7 @@ const (
 	reservationParam = "reservation"
 	reservationRoute = "/seq/:bizType/reservations/:" + reservationParam
 	confirmRoute     = reservationRoute + "/confirm"
+	resourceRoute    = "/biz-types/:bizType/:resource"
 	historyRoute     = "/biz-types/:bizType/history"
 	voidsRoute       = "/biz-types/:bizType/voids"
 )

@@ -29,7 +29,7 @@ func lent(room *gate.Room, noRoom *busyReply, errs *errorWriter, handler gin.Han
 func itemsOf(c *gin.Context) int {
 	limit, ok := literal.Int(c.Query("limit"))
 	switch {
-	case Prefers(c.Request.Header["Accept"], "text/csv"):
+	case downloads(c):
 		return largestPage
 	case !ok || limit < 1:
 		return usualPage

@@ -117,7 +117,7 @@ type inFlightLimits struct {
 	results  *inFlight // that download results of jobs
 }
 
-// mostDownloads is how many results are downloaded at once. A download takes as long as its caller
+// mostDownloads is how many results, snapshots and lists are downloaded at once. A download takes as long as its caller
 // likes, and some hundred KB of memory.
 const mostDownloads = 64
 
@@ -136,7 +136,7 @@ func newInFlightLimits(g *gate.Gate, opts Options) *inFlightLimits {
 		requests: newInFlight(g.Requests),
 		standby:  newInFlight(gate.NewPlaces(mostStandby, "the most requests for worker IDs", g.Log)),
 		events:   newInFlight(gate.NewPlaces(mostStandby, "the most requests for events", g.Log)),
-		results:  newInFlight(gate.NewPlaces(mostDownloads, "the most downloads of results", g.Log)),
+		results:  newInFlight(gate.NewPlaces(mostDownloads, "the most downloads", g.Log)),
 	}
 	if opts.Metrics != nil {
 		p.scrapes = newInFlight(gate.NewPlaces(mostScrapes, "the most requests for metrics", g.Log))
@@ -162,6 +162,10 @@ func (p *inFlightLimits) of(c *gin.Context) *inFlight {
 		return p.events
 	case resultRoute, snapshotPath:
 		return p.results
+	case auditPath, resourceRoute:
+		if downloads(c) {
+			return p.results
+		}
 	}
 	return p.requests
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/issuer"
 	"github.com/seqd/seqd/server/gate"
 )
 
@@ -74,11 +75,38 @@ func (r resources) plugins(c *gin.Context) error {
 			}
 		}
 	}
+	c.Writer.Header()["Cache-Control"] = noStore
+	if c.Param("resource") == "history" && query.Has("format") {
+		return downloadHistory(c, issuer, query)
+	}
 	shown, err := issuer.Resource(c.Request.Context(), c.Param("bizType"), c.Param("resource"), query)
 	if err != nil {
 		return err
 	}
-	c.Writer.Header()["Cache-Control"] = noStore
 	writeJSON(c, http.StatusOK, jsonType, shown)
 	return nil
+}
+
+// downloadHistory answers GET /biz-types/{bizType}/history?format=.
+func downloadHistory(c *gin.Context, issuer *issuer.Issuer, query url.Values) error {
+	values := make(map[string]string)
+	for _, name := range []string{"format", "limit"} {
+		if given := query[name]; len(given) > 1 {
+			return seqd.Errorf(seqd.CodeInvalidRequest, "%s is given %d times", name, len(given))
+		} else if len(given) == 1 {
+			values[name] = given[0]
+		}
+	}
+	d, err := readDownload(values, c.Param("bizType")+"-history")
+	if err != nil {
+		return err
+	}
+	query.Del("format")
+	return d.write(c, query.Get("after"), func(after string, limit int) (any, error) {
+		query.Set("limit", strconv.Itoa(limit))
+		if after != "" {
+			query.Set("after", after)
+		}
+		return issuer.Resource(c.Request.Context(), c.Param("bizType"), "history", query)
+	})
 }

@@ -1,6 +1,6 @@
 import { equal, match, ok } from "./assert.js";
 import { stateInWords } from "../web/access.js";
-import { auditInWords, writers } from "../web/audit.js";
+import { actions, auditInWords, writers } from "../web/audit.js";
 import { noBizTypes } from "../web/biztypes.js";
 import { describe, folded } from "../web/describe.js";
 import { onceOnly, toInstant, toLocal } from "../web/forms.js";
@@ -138,6 +138,11 @@ export const tests = {
     equal(why("ticket", "read", "issue:ticket/t-*"), "");
     equal(why("ticket", "issue:tick*"), "");
     equal(why("order", "admin", "read", "issue:ticket/*"), "no issue:order");
+  },
+  "each action that can be searched for has words of its own": () => {
+    equal(new Set(actions.map(([, words]) => words)).size, actions.length);
+    ok(actions.some(([action, words]) => action === "PATCH /tokens/*" && words === "Change token"));
+    ok(actions.some(([action, words]) => action === "PUT /biz-types/*" && words === "Change biz type (PUT)"));
   },
   "audit lines in words": () => {
     const says = (fields, words) => equal(auditInWords(line(fields)), words);

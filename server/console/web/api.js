@@ -32,12 +32,10 @@ export class Unreachable extends Error {
  * sign-in and repeats the request: nothing was done. Nothing else is ever repeated.
  */
 export async function request(method, path, options = {}) {
-  const pairs = Object.entries(options.query || {}).filter(([, value]) => (value ?? "") !== "");
-  const search = pairs.length > 0 ? `?${new URLSearchParams(pairs)}` : "";
   for (;;) {
     const before = signIns;
     try {
-      return await send(method, `console/api${path}${search}`, options);
+      return await send(method, address(path, options.query), options);
     } catch (error) {
       const refused = error.status === 401 && error instanceof ApiError;
       // Somebody may have signed in while this request was under way.
@@ -47,6 +45,12 @@ export async function request(method, path, options = {}) {
     }
   }
 }
+
+/** Returns the address of a path of the API, relative to the page; query is as in request. */
+export const address = (path, query) => {
+  const pairs = Object.entries(query || {}).filter(([, value]) => (value ?? "") !== "");
+  return `console/api${path}${pairs.length > 0 ? `?${new URLSearchParams(pairs)}` : ""}`;
+};
 
 /** Send a request of that method: as request. */
 export const get = (path, options) => request("GET", path, options);

@@ -1,9 +1,11 @@
 // The latest audit lines: who changed what, and who tried to.
 
 import { h } from "./dom.js";
-import { pages, read, soft } from "./forms.js";
+import {
+  downloads, noneYet, pages, plain, read, rowForm, sender, soft, timeField, valuesOf,
+} from "./forms.js";
 import { nodeNames } from "./health.js";
-import { button, empty, notice, section, status, table } from "./ui.js";
+import { button, empty, field, notice, section, select, status, table } from "./ui.js";
 import { number, time } from "./words.js";
 
 /** Method and path in words; * stands for a name. */
@@ -48,7 +50,13 @@ export const auditInWords = ({ method, path, query = "", target, status, version
 export const writers = (lines) => nodeNames([...new Map(lines.map(({ nodeId, host, node = "" }) =>
   [nodeId, { id: nodeId, host: host || nodeId.slice(0, 8), node }])).values()]);
 
-const lineTable = (lines, names = writers(lines)) => table({
+/** The actions that can be searched for: [value, words]. */
+export const actions = Object.entries(verbs).map(([action, words]) => {
+  const alike = Object.values(verbs).filter((other) => other === words).length > 1;
+  return [action, alike ? `${words} (${action.split(" ")[0]})` : words];
+});
+
+const lineTable = (lines, next, names = writers(lines)) => table({
   caption: "Changes and attempts at them, newest first",
   columns: [
     { title: "Time", cell: (line) => time(line.at) },
@@ -64,17 +72,34 @@ const lineTable = (lines, names = writers(lines)) => table({
     { title: "Request ID", cell: (line) => h("code", line.requestId) },
   ],
   rows: lines, key: (line) => `${line.nodeId} ${line.requestId} ${line.at}`,
-  none: empty("Nothing was changed in the last 30 days."),
+  none: empty(...noneYet(next, ["Nothing was changed in the last 30 days, or nothing that fits."])),
 });
+
+const searchFields = () => [
+  timeField("From", "from"), timeField("To", "to"),
+  plain("Who", "caller", { help: "The name of a token." }),
+  field({ label: "What", name: "action", input: select([["", "Everything"], ...actions]) }),
+  plain("Of what", "target", { help: "The name of a biz type, token, pool or subscription." }),
+  plain("Request ID", "requestId"),
+];
+
+const lead = "Each change and each attempt at one, for 30 days. A search shows what fits all fields.";
 
 /** Returns the section with the audit lines. */
 export const auditSection = (ctx) => {
   const why = ctx.why("admin");
-  const list = h("div", why && notice("info", why));
-  const again = !why && pages(list, (after) => read(ctx, "/audit", { after, limit: 50 }),
-    ({ lines }) => lineTable(lines));
+  if (why) return section("Audit", { lead }, notice("info", why));
+  let of = {};
+  const [list, trouble, fields] = [h("div"), h("div"), searchFields()];
+  const again = pages(list, (after) => read(ctx, "/audit", { ...of, after, limit: 50 }),
+    ({ lines, next }) => lineTable(lines, next));
+  const search = rowForm(async () => {
+    of = valuesOf(fields);
+    await again(true);
+    ctx.announce("The audit lines that fit are shown.");
+  }, sender("Search", "", ""), fields);
   return section("Audit", {
-    lead: "Each change and each attempt at one, for 30 days.",
-    actions: !why && button("Refresh", { click: () => again(true) }),
-  }, list);
+    lead,
+    actions: [button("Refresh", { click: () => again(true) }), ...downloads("/audit", () => of, trouble)],
+  }, search, trouble, list);
 };

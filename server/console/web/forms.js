@@ -1,6 +1,6 @@
 // What the pages of a biz type, of tokens and of audit lines have in common.
 
-import { get } from "./api.js";
+import { address, get } from "./api.js";
 import { h, put, refill } from "./dom.js";
 import { link } from "./routes.js";
 import { button, copyable, dialog, errorNotice, field, fill, notice, pager, whileBusy } from "./ui.js";
@@ -57,6 +57,27 @@ export const timeField = (label, name, instant, props) => {
   const value = () => (begun && input.value === begun ? instant : toInstant(input.value));
   return { ...field({ label, name, input, ...props }), value };
 };
+
+/** Returns what fields say, by the names of their inputs. A field may be null. */
+export const valuesOf = (fields) => Object.fromEntries(
+  fields.filter(Boolean).map(({ input, value }) => [input.name, value()]));
+
+/**
+ * Returns buttons that have the browser save a whole list of the API at a path; it does not pass
+ * through the page. query() says which items. trouble shows why it cannot be.
+ */
+export const downloads = (path, query, trouble) => [["CSV", "csv"], ["JSON lines", "jsonl"]].map(
+  ([words, format]) => button(`Download ${words}`, {
+    click: () => attempt(trouble, async () => {
+      // Signs in again and says what is wrong: the browser would only say that it failed.
+      await get(path, { query: { ...query(), limit: 1 } });
+      h("a", { href: address(path, { ...query(), format }), download: "" }).click();
+    }),
+  }));
+
+/** Returns what stands for a page without items: there may be some on the next one. */
+export const noneYet = (next, none) => (next ? ["Nothing was found yet.", h("p",
+  "seqd looks for some seconds at a time. ", h("strong", "Next"), " looks at what is older.")] : none);
 
 /** Returns the field for a key, or null for a biz type that is known to have none. */
 export const keyField = (it, required = it.known, label = "Key") => (it.known && !it.get("keyed") ? null
@@ -129,8 +150,7 @@ export const rowForm = (f, submit, fields, failed) => {
 
 /** Returns a form that shows a tab again, with what its fields say in the address. */
 export const queryForm = (it, tab, ctx, fields, text = "Show") => rowForm(async () => {
-  const values = fields.filter(Boolean).map(({ input, value }) => [input.name, value()]);
-  ctx.go(hash(it.name, tab, Object.fromEntries(values)));
+  ctx.go(hash(it.name, tab, valuesOf(fields)));
 }, sender(text, "", ""), fields);
 
 /** Returns a button that sends its form. */

@@ -2,7 +2,9 @@
 
 import { path } from "./api.js";
 import { h, put } from "./dom.js";
-import { keyField, pages, queryForm, read, timeField } from "./forms.js";
+import {
+  downloads, keyField, noneYet, pages, plain, queryForm, read, timeField,
+} from "./forms.js";
 import { button, disclosure, empty, section, table } from "./ui.js";
 import { number, time, zone } from "./words.js";
 
@@ -17,7 +19,7 @@ export const recordInWords = ({ first, last, count, runs }) => {
 const shownAs = ({ ids = [] }) => (ids.length > 1
   ? disclosure(ids[0], {}, h("code", ids.join(" "))) : ids.map((id) => h("code", id)));
 
-const recordTable = (it, rows) => table({
+const recordTable = (it, rows, next) => table({
   caption: "What was issued, newest first",
   columns: [
     { title: "Time", cell: (r) => time(r.at) },
@@ -30,20 +32,26 @@ const recordTable = (it, rows) => table({
     { title: "Request ID", cell: (r) => h("code", r.requestId) },
   ].filter(Boolean),
   rows, key: (r) => `${r.requestId} ${r.at} ${r.first}`,
-  none: empty("Nothing was issued.", h("p", "Records appear within a second or so.")),
+  none: empty(...noneYet(next, ["Nothing was issued.", h("p", "Records appear within a second or so.")])),
 });
+
+/** The fields of the search, besides those for times and the key. */
+const searched = [["ID", "id", "As callers got it."], ["Number", "number"], ["Caller", "caller", "The name of a token."], ["Request ID", "requestId"]];
 
 /** Shows the tab History of a biz type. */
 export const showHistory = (pane, it, ctx) => {
-  const [from, to, key] = ["from", "to", "key"].map((name) => it.query.get(name) ?? "");
-  const records = h("div");
-  const again = pages(records, (after) => read(ctx, path`/biz-types/${it.name}/history`,
-    { from, to, key, after, limit: 100 }), (data) => recordTable(it, data.records));
+  const of = Object.fromEntries(["from", "to", "key", ...searched.map(([, name]) => name)]
+    .map((name) => [name, it.query.get(name) ?? ""]));
+  const at = path`/biz-types/${it.name}/history`;
+  const [records, trouble] = [h("div"), h("div")];
+  const again = pages(records, (after) => read(ctx, at, { ...of, after, limit: 100 }),
+    (data) => recordTable(it, data.records, data.next));
   const search = queryForm(it, "history", ctx, [
-    timeField("From", "from", from), timeField("To", "to", to), keyField(it, false),
-  ]);
+    timeField("From", "from", of.from), timeField("To", "to", of.to), keyField(it, false),
+    ...searched.map(([label, name, help]) => plain(label, name, { help, value: of[name] })),
+  ], "Search");
   put(pane, section("History", {
-    lead: `Newest first. Times are in your time zone, ${zone()}.`,
-    actions: button("Refresh", { click: () => again(true) }),
-  }, search, records));
+    lead: `Newest first. Times are in your time zone, ${zone()}. A search shows what fits all fields.`,
+    actions: [button("Refresh", { click: () => again(true) }), ...downloads(at, () => of, trouble)],
+  }, search, trouble, records));
 };
