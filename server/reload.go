@@ -32,7 +32,6 @@ const levelKey = "log.level"
 // has changed.
 func (s *Server) reloaded(cfg *config.Config, err error) {
 	log := s.base.log
-	s.base.telemetry.reloadFailed.Store(err != nil)
 	if err != nil {
 		s.base.telemetry.reloadFailures.Add(1)
 		log.Error("the configuration cannot be read again, and stays as it was", "error", err)

@@ -27,7 +27,6 @@ type telemetry struct {
 	lines   *logging.Writer  // nil if the program made the log
 
 	reloadFailures atomic.Int64
-	reloadFailed   atomic.Bool // the last time
 }
 
 // count counts what happens, unless the configuration does not want that. A scrape asks source.
@@ -92,7 +91,7 @@ func (s *Server) source() metrics.Source {
 	source := metrics.Source{
 		Backends: notYet, HTTP: func() metrics.HTTP { return metrics.HTTP(f.api.Load()) },
 		RESPConnections: f.resp.connections(), LinesSkipped: f.gate.AccessLog.Skipped,
-		ReloadFailures: t.reloadFailures.Load, ReloadFailed: t.reloadFailed.Load,
+		ReloadFailures: t.reloadFailures.Load,
 	}
 	if f.cert != nil {
 		source.Certificate = f.cert.State

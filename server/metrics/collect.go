@@ -56,10 +56,8 @@ type Source struct {
 	Jobs func() Jobs
 	// Deliveries are what this node measures of subscriptions.
 	Deliveries func() Deliveries
-	// ReloadFailures counts configurations that could not be read again, and ReloadFailed reports
-	// whether that is so of the last one.
+	// ReloadFailures counts configurations that could not be read again.
 	ReloadFailures func() int64
-	ReloadFailed   func() bool
 	// LinesDropped and LinesSkipped count log lines, SpansDropped counts spans that were left out.
 	LinesDropped, LinesSkipped, SpansDropped func() int64
 }
@@ -177,9 +175,6 @@ func (m *Metrics) collectProcess(to chan<- prometheus.Metric, s Source) {
 		if count != nil {
 			f.send(to, float64(count()))
 		}
-	}
-	if s.ReloadFailed != nil {
-		reloadFailed.send(to, truth(s.ReloadFailed()))
 	}
 	if s.HTTP != nil {
 		h := s.HTTP()

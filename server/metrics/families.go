@@ -245,7 +245,6 @@ var (
 	linesSkipped   = counter("seqd_access_log_lines_skipped_total", "Requests without a line in the access log because of server.accessLogPerSecond.")
 	spansDropped   = counter("seqd_trace_spans_dropped_total", "Spans that were dropped because they could not be sent in time.")
 	reloadFailures = counter("seqd_reload_failures_total", "Times the configuration could not be read again after SIGHUP; it stays as it was.")
-	reloadFailed   = gauge(most, "seqd_reload_failed", "1 from a configuration that could not be read again until one that could, else 0.")
 	buildInfo      = gauge(most, "seqd_build_info", "Always 1; the labels say what runs.", "version", "revision", "goversion")
 	startTime      = gauge(most, "seqd_start_time_seconds", "When this process started to serve, in seconds since 1970.")
 )
