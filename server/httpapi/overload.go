@@ -17,9 +17,15 @@ import (
 
 // busyReply refuses requests for lack of places or room.
 type busyReply struct {
-	before  []byte // the answer up to its request ID
+	written atomic.Pointer[refusal]
 	refused *gate.Episodes
-	refusal *seqd.Error
+	refusal func() *seqd.Error // the same until a limit changes
+}
+
+// refusal is an answer that refuses requests.
+type refusal struct {
+	of     *seqd.Error
+	before []byte // the answer up to its request ID
 }
 
 // mostScrapes is how many requests for metrics are answered at once. It is more than any number of
@@ -78,10 +84,19 @@ func tooEarly(r *http.Request) bool {
 }
 
 // newBusyReply returns a reply with that refusal, whose detail must need no escaping in JSON.
-func newBusyReply(refused *gate.Episodes, refusal *seqd.Error) *busyReply {
-	p := newProblem(refusal)
-	before := `","title":"` + p.Title + `","status":` + strconv.Itoa(p.Status) + `,"code":"` + string(p.Code) + `","detail":"` + p.Detail + `","requestId":"`
-	return &busyReply{before: []byte(before), refused: refused, refusal: refusal}
+func newBusyReply(refused *gate.Episodes, refusal func() *seqd.Error) *busyReply {
+	return &busyReply{refused: refused, refusal: refusal}
+}
+
+// now returns the present answer.
+func (f *busyReply) now() *refusal {
+	of, w := f.refusal(), f.written.Load()
+	if w == nil || w.of != of {
+		p := newProblem(of)
+		w = &refusal{of, []byte(`","title":"` + p.Title + `","status":` + strconv.Itoa(p.Status) + `,"code":"` + string(p.Code) + `","detail":"` + p.Detail + `","requestId":"`)}
+		f.written.Store(w)
+	}
+	return w
 }
 
 // answer refuses a request, at once if the caller heeds Retry-After. It creates nothing but the
@@ -93,8 +108,9 @@ func (f *busyReply) answer(c *gin.Context) {
 	header["Retry-After"] = oneSecond
 	x := exchanges.Get().(*exchange)
 	defer x.release()
-	x.body = appendType(append(x.body, `{"type":"`...), c, f.refusal.Code)
-	x.body = append(x.body, f.before...)
+	now := f.now()
+	x.body = appendType(append(x.body, `{"type":"`...), c, now.of.Code)
+	x.body = append(x.body, now.before...)
 	x.body = append(x.body, requestID(c)...) // a checked ID needs no escaping
 	x.body = append(x.body, "\"}\n"...)
 	write(c, http.StatusServiceUnavailable, problemType, x.body)
@@ -128,7 +144,7 @@ type inFlight struct {
 }
 
 func newInFlight(p *gate.Places) *inFlight {
-	return &inFlight{Places: p, busy: newBusyReply(p.Refused, p.Refusal())}
+	return &inFlight{Places: p, busy: newBusyReply(p.Refused, p.Refusal)}
 }
 
 func newInFlightLimits(g *gate.Gate, opts Options) *inFlightLimits {
