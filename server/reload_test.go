@@ -293,6 +293,50 @@ func TestReloadsAtOnce(t *testing.T) {
 	r.wants(t, "GET", "/seq/order?count=4", "", 400)
 }
 
+// Each key that applies live is applied. A new one needs a line here, and a place that applies it.
+func TestReloadOfEveryLiveKey(t *testing.T) {
+	r := startReloading(t, tokens())
+	changed := map[string]string{
+		"server.maxCount": "5", "server.accessLog": "on", "server.accessLogPerSecond": "1000", "server.trustedProxies": "[127.0.0.1]",
+		"server.forwardedHeader": "X-Real-Ip", "server.hosts": "[a.example]", "server.maxBodyBytes": "100", "server.maxInFlight": "77",
+		"server.maxInFlightBytes": "2000000", "server.maxConnections": "77", "log.level": "warn", "auth.publicMetrics": "true",
+		"idempotency.maxBytes": "7000000", "idempotency.maxBytesPerCaller": "6000000",
+	}
+	want, lines := []string{}, map[string]string{}
+	for _, k := range config.Keys() {
+		if k.Applies() == "live" {
+			value, known := changed[k.Path]
+			must.Equal(t, known, true, "%s is in this test", k.Path)
+			section, name, _ := strings.Cut(k.Path, ".")
+			lines[section] += ", " + name + ": " + value
+			want = append(want, k.Path)
+		}
+	}
+	must.Equal(t, len(want), len(changed), "live keys")
+	text := strings.Replace(tokens(), "auth:", "auth:\n  publicMetrics: true", 1)
+	for _, section := range []string{"server", "log", "idempotency"} {
+		text += fmt.Sprintf("%s: {%s}\n", section, strings.TrimPrefix(lines[section], ", "))
+	}
+	r.write(t, text)
+	applied, err := json.Marshal(want)
+	must.Do(t, err)
+	r.wants(t, "POST", "/reload", "", 200, `"applied":`+string(applied)+`,"restart":[]`)
+	r.wants(t, "PUT", "/log-level", `{"level":"info"`+strings.Repeat(" ", 100)+"}", 413)
+	r.wants(t, "PUT", "/log-level", `{"level":"info"}`, 200) // which the access log is of
+	await.Eventually(t, "metrics are open, and have the new bound", func() error {
+		if status, body := r.ask(t, "", "GET", "/metrics", ""); status != http.StatusOK || !strings.Contains(body, "seqd_idempotency_max_bytes 7e+06\n") {
+			return fmt.Errorf("%d", status)
+		}
+		return nil
+	})
+	req := must.Get(http.NewRequest("GET", r.url+"/seq/order?count=6", nil))(t)
+	req.Header = http.Header{"Authorization": {"Bearer ops"}, "X-Real-Ip": {"192.0.2.7"}}
+	resp := must.Get(r.client.Do(req))(t)
+	resp.Body.Close()
+	must.Equal(t, resp.StatusCode, http.StatusBadRequest)
+	await.True(t, "the access log names the sender", func() bool { return r.log.Count(`"addr":"192.0.2.7"`) > 0 })
+}
+
 // While a certificate is half written, a reload changes nothing at all.
 func TestReloadOfACertificate(t *testing.T) {
 	files := certificatetest.Files(t)

@@ -390,7 +390,7 @@ func (c *checker) overloaded() {
 			c.on(full.URL, call{op: op, target: path, status: 200})
 			continue
 		}
-		if op == "POST /workers/{pool}" || op == "GET /events" || op == "GET /jobs/{job}/result" || op == "GET /snapshot" { // have places of their own
+		if op == "POST /workers/{pool}" || op == "GET /events" || op == "GET /jobs/{job}/result" || op == "GET /snapshot" || path == "/reload" || path == "/log-level" { // have places of their own
 			continue
 		}
 		code := "overloaded"

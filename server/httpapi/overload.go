@@ -131,11 +131,15 @@ type inFlightLimits struct {
 	standby  *inFlight // that wait for a worker ID
 	events   *inFlight // that wait for events
 	results  *inFlight // that download results of jobs
+	reloads  *inFlight // that change how the node works
 }
 
 // mostDownloads is how many results are downloaded at once. A download takes as long as its caller
 // likes, and some hundred KB of memory.
 const mostDownloads = 64
+
+// mostReloads is how many reloads wait for each other.
+const mostReloads = 8
 
 // inFlight is a limit of how many requests are answered at once, with its refusal.
 type inFlight struct {
@@ -153,6 +157,7 @@ func newInFlightLimits(g *gate.Gate, opts Options) *inFlightLimits {
 		standby:  newInFlight(gate.NewPlaces(mostStandby, "the most requests for worker IDs", g.Log)),
 		events:   newInFlight(gate.NewPlaces(mostStandby, "the most requests for events", g.Log)),
 		results:  newInFlight(gate.NewPlaces(mostDownloads, "the most downloads of results", g.Log)),
+		reloads:  newInFlight(gate.NewPlaces(mostReloads, "the most reloads", g.Log)),
 	}
 	if opts.Metrics != nil {
 		p.scrapes = newInFlight(gate.NewPlaces(mostScrapes, "the most requests for metrics", g.Log))
@@ -165,7 +170,7 @@ func newInFlightLimits(g *gate.Gate, opts Options) *inFlightLimits {
 // load would fall on the others. Scrapes of Prometheus must be answered as well, because they show
 // the overload. They have places of their own, so that they cannot be used to exceed the limit.
 // Requests for worker IDs and for events may wait for a minute, and downloads may take hours: these must
-// not keep others out.
+// not keep others out. A reload may be what ends the overload.
 func (p *inFlightLimits) of(c *gin.Context) *inFlight {
 	switch c.FullPath() {
 	case "/healthz", "/readyz":
@@ -178,6 +183,8 @@ func (p *inFlightLimits) of(c *gin.Context) *inFlight {
 		return p.events
 	case resultRoute, snapshotPath:
 		return p.results
+	case ReloadPath, levelPath:
+		return p.reloads
 	}
 	return p.requests
 }
