@@ -58,6 +58,9 @@ type Source struct {
 	Deliveries func() Deliveries
 	// ReloadFailures counts configurations that could not be read again.
 	ReloadFailures func() int64
+	// Configuration returns when the configuration was read, whether a later one could not be read, and
+	// whether a part of it needs a restart.
+	Configuration func() (readAt time.Time, failed, restart bool)
 	// LinesDropped and LinesSkipped count log lines, SpansDropped counts spans that were left out.
 	LinesDropped, LinesSkipped, SpansDropped func() int64
 }
@@ -175,6 +178,12 @@ func (m *Metrics) collectProcess(to chan<- prometheus.Metric, s Source) {
 		if count != nil {
 			f.send(to, float64(count()))
 		}
+	}
+	if s.Configuration != nil {
+		readAt, failed, restart := s.Configuration()
+		configRead.send(to, float64(readAt.UnixMilli())/1000)
+		configFailed.send(to, truth(failed))
+		configRestart.send(to, truth(restart))
 	}
 	if s.HTTP != nil {
 		h := s.HTTP()

@@ -401,6 +401,7 @@ func driven(t *testing.T) *Metrics {
 		},
 		Feed:           func() (int64, int64, int64) { return 1, 1, 1 },
 		AnswerBytes:    func() (int64, int64) { return 1, 2 },
+		Configuration:  func() (time.Time, bool, bool) { return time.Unix(1, 0), true, true },
 		ReloadFailures: one, LinesDropped: one, LinesSkipped: one, SpansDropped: one,
 	})
 	m.Route("/seq/{bizType}")("GET", 200, time.Millisecond)
