@@ -197,7 +197,7 @@ var rules = map[string]rule{
 
 	// The service. It uses strategies and plugins by their registered names only.
 	"server": {
-		may: ". coordination internal/bounded internal/outbound internal/resident internal/retry internal/seams internal/version issuer net/http persist persist/driver " +
+		may: ". coordination internal/bounded internal/longlock internal/outbound internal/resident internal/retry internal/seams internal/version issuer net/http persist persist/driver " +
 			"persist/storeclock server/access server/admin server/answerquota server/audit server/backends server/brake server/certificate server/compat server/config server/console " +
 			"server/definitions server/events server/feed server/figures server/forwarded server/gate server/httpapi server/idempotency server/jobs " +
 			"server/logging server/metrics server/nodes server/openfiles server/rejection server/resp " +

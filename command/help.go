@@ -131,7 +131,7 @@ var order = []string{
 	"serve", "check-config", "doctor", "healthcheck", "raise", "restored", "failover", "snapshot", "compact",
 	"save", "status", "restore",
 	"next", "parse", "generate", "lease", "reserve", "confirm", "release", "gaps", "report", "void", "keys", "counters", "history", "audit",
-	"top", "nodes", "biz-types", "tokens", "worker-pools", "subscriptions", "import",
+	"top", "nodes", "reload", "log-level", "biz-types", "tokens", "worker-pools", "subscriptions", "import",
 	"list", "get", "create", "put", "patch", "change", "enable", "disable", "delete",
 	"token", "completion", "version", "help", "config",
 }

@@ -73,6 +73,47 @@ func TestSignals(t *testing.T) {
 	must.Equal(t, get(t, url+"/seq/order"), `{"bizType":"order","id":"102"}`, "after a stop that was hurried it answers")
 }
 
+// A file that changes counts after a hangup and after seqd reload, and a wrong one does not.
+func TestReload(t *testing.T) {
+	path := write(t, good)
+	seqd, log, url, _ := startProcess(t, "--config", path, "--store.driver", "memory")
+	go func() { _, _ = io.Copy(io.Discard, log) }()
+	put := func(text string) { must.Do(t, os.WriteFile(path, []byte(text+good), 0o600)) }
+	largest := func(want string) {
+		t.Helper()
+		await.True(t, "the largest count is "+want, func() bool {
+			return strings.Contains(get(t, url+"/seq/order?count=9999999"), "from 1 to "+want+`"`)
+		})
+	}
+	reload := func() (out string, code int) {
+		var stdout, stderr strings.Builder
+		code = Run(t.Context(), []string{"reload", "--addr", url}, &stdout, &stderr, WithEnv(nil))
+		return stdout.String() + stderr.String(), code
+	}
+	get(t, url+"/seq/order")
+	put("log: {level: warn}\n")
+	must.Do(t, seqd.Process.Signal(syscall.SIGHUP))
+	await.True(t, "the level of the log has changed", func() bool { return strings.Contains(get(t, url+"/log-level"), `"level":"warn"`) })
+	put("log: {level: loud}\n")
+	if out, code := reload(); code != ExitFailed || !strings.Contains(out, `log.level: "loud" is not one of`) {
+		t.Errorf("a wrong file: %d, %s", code, out)
+	}
+	put("auth: {publicMetrics: true}\nidempotency: {maxBytes: 0, ttl: 2h}\n")
+	if out, code := reload(); code != ExitOK || !strings.Contains(out, "log.level, auth.publicMetrics, idempotency.maxBytes  idempotency.ttl") {
+		t.Errorf("a good file: %d, %s", code, out)
+	}
+	largest("10000")
+	must.Do(t, os.Remove(path))
+	if out, code := reload(); code != ExitFailed || !strings.Contains(out, "no such file") {
+		t.Errorf("no file: %d, %s", code, out)
+	}
+	must.Do(t, seqd.Process.Signal(syscall.SIGHUP))
+	await.True(t, "the hangup failed, and the node goes on", func() bool {
+		return strings.Contains(get(t, url+"/metrics"), "\nseqd_reload_failures_total 3\n")
+	})
+	largest("10000")
+}
+
 // The reader of the log may end, as journald does when it restarts. Then seqd drops lines and
 // continues.
 func TestLogReaderEnds(t *testing.T) {

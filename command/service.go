@@ -23,8 +23,9 @@ func (s *settings) serve(p *program, env *clitool.Env) *cobra.Command {
 		Use: "serve --config FILE [--KEY VALUE ...]", Short: "Run the service", GroupID: clitool.GroupService,
 		Long: `Run the service until SIGINT or SIGTERM. Then it finishes the requests that have arrived, and gives
 unused numbers back. A second signal shortens the wait, a third ends the service at once. After
-SIGHUP it reads its configuration again, applies log.level, and logs which other keys have changed:
-those need a restart. Renewed certificates are read by themselves. The log goes to the error output.`,
+SIGHUP, as after seqd reload, it reads its configuration again, and logs which keys it has applied
+and which need a restart. Renewed certificates are read by themselves. The log goes to the error
+output.`,
 		Example: `  seqd serve --config seqd.yaml
   seqd --config seqd.yaml --server.addr 127.0.0.1:9000
   SEQD_LOG_LEVEL=debug seqd --config seqd.yaml`,

@@ -55,6 +55,13 @@ func TestUnitDumpsNoCore(t *testing.T) {
 	}
 }
 
+// systemctl reload lets seqd read its configuration again.
+func TestUnitReloads(t *testing.T) {
+	if reload := setting(t, "ExecReload"); !slices.Equal(reload, []string{"/bin/kill", "-HUP", "$MAINPID"}) {
+		t.Errorf("ExecReload is %q", reload)
+	}
+}
+
 // systemd restarts seqd if it crashed or failed, but not if its configuration is wrong.
 func TestUnitRestarts(t *testing.T) {
 	if policy := setting(t, "Restart"); !slices.Equal(policy, []string{"on-failure"}) {

@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/seqd/seqd/internal/retry"
-	"github.com/seqd/seqd/server/access"
 	"github.com/seqd/seqd/server/backends"
 	"github.com/seqd/seqd/server/config"
 )
@@ -41,9 +40,16 @@ func warnOfAccess(cfg *config.Config, log *slog.Logger, addrs ...string) {
 // reachable reports whether other machines can reach an address.
 func reachable(addr string) bool { return !config.IsLoopback(addr) }
 
-// loadTokens reads the tokens of the store until that works or ctx ends.
-func loadTokens(ctx context.Context, tokens *access.Tokens, log *slog.Logger) {
-	failed := retry.OnChange(backends.LogWaiting(log, "the tokens of the store cannot be read yet"))
-	// its only error is the end of ctx
-	_ = retry.Do(ctx, retry.Policy{First: backends.RetryPause, Failed: failed}, tokens.Reload)
+// followTokens reads the tokens of the store whenever that is wanted, until it works or ctx ends.
+func (f *front) followTokens(ctx context.Context) {
+	for {
+		select {
+		case <-f.freed:
+		case <-ctx.Done():
+			return
+		}
+		failed := retry.OnChange(backends.LogWaiting(f.base.log, "the tokens of the store cannot be read yet"))
+		// its only error is the end of ctx
+		_ = retry.Do(ctx, retry.Policy{First: backends.RetryPause, Failed: failed}, f.tokens.Reload)
+	}
 }

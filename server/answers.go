@@ -14,7 +14,7 @@ import (
 
 // keptBytes returns how many bytes are kept in all, and how many may be, 0 for any number.
 func (b *back) keptBytes() (bytes, most int64) {
-	return b.quota.Bytes(), b.base.cfg.Idempotency.MaxBytes
+	return b.quota.Bytes(), b.base.now.Load().Idempotency.MaxBytes
 }
 
 // waitForAnswer is how long a request waits for another one with the same key: longer than the

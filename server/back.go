@@ -164,7 +164,10 @@ func (b *back) openStore(ctx context.Context) (err error) {
 	b.common = nodes.NewClock(b.store.Store, b.base.opts.now)
 	b.quota = answerquota.New(answerquota.Options{
 		Documents: b.duties(), Clock: b.common.Now, Log: b.base.log,
-		Most: b.base.cfg.Idempotency.MaxBytes, MostPerOwner: b.base.cfg.Idempotency.MaxBytesPerCaller,
+		Bounds: func() (most, mostPerOwner int64) {
+			now := &b.base.now.Load().Idempotency
+			return now.MaxBytes, now.MaxBytesPerCaller
+		},
 	})
 	b.base.cleanups.add("the store", b.base.cfg.Server.StopTimeout, func(context.Context) error {
 		return b.store.Store.Close()
@@ -219,7 +222,8 @@ func (b *back) openFeed(ctx context.Context) error {
 }
 
 // openTokens reads the tokens of the store. If that fails, biz types are opened nevertheless, and
-// the tokens are tried again in the background.
+// the tokens are tried again in the background. There they are read again too if the configuration frees
+// names of them.
 func (b *back) openTokens(ctx context.Context) error {
 	tokens := b.front.tokens
 	b.feed.Add(access.Kind, feed.Follower{
@@ -229,8 +233,9 @@ func (b *back) openTokens(ctx context.Context) error {
 		Documents: b.store.Store.Documents(), Clock: b.clock, Now: b.common.Now, Announce: b.feed.Announce, Publish: b.feed.Publish,
 	})
 	if tokens.Reload(ctx) != nil {
-		b.base.background.run(ctx, func(ctx context.Context) { loadTokens(ctx, tokens, b.base.log) })
+		b.front.tokensFreed()
 	}
+	b.base.background.run(ctx, b.front.followTokens)
 	return nil
 }
 
@@ -350,7 +355,7 @@ func (b *back) openNodes(ctx context.Context) error {
 		Documents: b.duties(), Leader: func() string { return b.terms.Leader() }, Shared: store.Shared(), Now: opts.now, Log: b.base.log,
 		Clock: clock.Now, ClockKnown: clock.Known, Ask: clock.Ask, ClockOffset: func() (time.Duration, bool) { return b.clockOffset(clock) },
 		Addr: b.front.addr, Build: opts.build(), BizTypesFrom: b.base.cfg.BizTypesFrom,
-		Changes: b.feed.Number, BizTypes: b.catalogue.Count, Details: b.issuer.Details, FailedOver: b.failedOver, Redis: b.usesRedis, Coordination: b.coordinated,
+		Changes: b.feed.Number, BizTypes: b.catalogue.Count, Details: b.issuer.Details, FailedOver: b.failedOver, Redis: b.usesRedis, Coordination: b.coordinated, Config: b.front.reloads.shown,
 	})
 	id, _ := b.nodes.Self()
 	b.openTerms(ctx, id)

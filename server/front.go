@@ -29,6 +29,9 @@ type front struct {
 	gate    *gate.Gate
 	api     *httpapi.API
 	tokens  *access.Tokens
+	freed   chan struct{} // has an element if tokens of the store have to be read again
+	proxies forwarded.Proxies
+	reloads reloads
 	console *console.Console // nil without
 	audit   *audit.Log
 	cert    *certificate.Certificate // nil if connections are not encrypted
@@ -77,40 +80,51 @@ func (f *front) listen(ctx context.Context) error {
 
 // newGate makes what every protocol asks, and the tokens.
 func (f *front) newGate() {
-	cfg := f.base.cfg.Server
 	f.audit = audit.New(f.base.log, f.base.opts.now)
+	f.freed = make(chan struct{}, 1)
 	f.tokens = access.New(access.Options{Config: f.base.cfg.Auth.Tokens, Asked: f.base.cfg.Auth.Enforced(), Now: f.base.opts.now, Log: f.base.log})
-	opts := gate.Options{
-		MaxCount: cfg.MaxCount, MaxInFlight: cfg.MaxInFlight, MaxInFlightBytes: cfg.MaxInFlightBytes,
-		MaxConnections: maxConnections(cfg.MaxConnections, f.base.log), FirstRequest: cfg.ReadHeaderTimeout,
-		AccessLog: cfg.AccessLog, AccessLogPerSecond: cfg.AccessLogPerSecond, Log: f.base.log,
-	}
+	opts := f.limits(f.base.cfg)
+	opts.FirstRequest, opts.Log = f.base.cfg.Server.ReadHeaderTimeout, f.base.log
 	if f.base.cfg.Auth.Enforced() {
 		opts.Guard = f.tokens
 	}
 	f.gate = gate.New(opts)
 }
 
+// limits returns the options of the gate that a reload changes.
+func (f *front) limits(cfg *config.Config) gate.Options {
+	s := &cfg.Server
+	return gate.Options{
+		MaxCount: s.MaxCount, MaxInFlight: s.MaxInFlight, MaxInFlightBytes: s.MaxInFlightBytes,
+		MaxConnections: maxConnections(s.MaxConnections, f.base.log), AccessLog: s.AccessLog, AccessLogPerSecond: s.AccessLogPerSecond,
+	}
+}
+
+// opening returns the options of the API that a reload changes.
+func opening(cfg *config.Config) httpapi.Options {
+	return httpapi.Options{MaxBodyBytes: cfg.Server.MaxBodyBytes, Hosts: cfg.Server.HostNames(), PublicMetrics: cfg.Auth.PublicMetrics}
+}
+
+// tokensFreed lets the tokens of the store be read again.
+func (f *front) tokensFreed() {
+	select {
+	case f.freed <- struct{}{}:
+	default:
+	}
+}
+
 // newAPI makes the API.
 func (f *front) newAPI() (err error) {
 	cfg := f.base.cfg.Server
-	proxies, err := forwarded.New(cfg.ForwardedHeader, cfg.TrustedProxies)
+	f.proxies, err = forwarded.New(cfg.ForwardedHeader, cfg.TrustedProxies)
 	if err != nil {
 		return err
 	}
-	f.newConsole(proxies)
-	opts := httpapi.Options{
-		MaxBodyBytes:  cfg.MaxBodyBytes,
-		Proxies:       proxies,
-		TLS:           cfg.TLS.Configured(),
-		Hosts:         cfg.HostNames(),
-		Profiles:      cfg.Pprof,
-		PublicMetrics: f.base.cfg.Auth.PublicMetrics,
-		Tokens:        f.tokens,
-		Extra:         f.extraRoutes(),
-		Audit:         f.audit,
-		Settings:      func() any { return f.base.cfg.Describe() },
-	}
+	f.newConsole()
+	opts := opening(f.base.cfg)
+	opts.Proxies, opts.TLS, opts.Profiles = f.proxies, cfg.TLS.Configured(), cfg.Pprof
+	opts.Tokens, opts.Extra, opts.Audit, opts.Reloader = f.tokens, f.extraRoutes(), f.audit, &f.reloads
+	opts.Settings = func() any { return f.base.cfg.Describe() }
 	if f.base.telemetry.metrics != nil {
 		opts.Metrics = f.base.telemetry.metrics
 	}
@@ -122,14 +136,14 @@ func (f *front) newAPI() (err error) {
 }
 
 // newConsole makes the console, if there is one.
-func (f *front) newConsole(proxies forwarded.Proxies) {
+func (f *front) newConsole() {
 	cfg := f.base.cfg.Server
 	if !cfg.Console {
 		return
 	}
 	f.console = console.New(console.Options{
 		TokensAskedFor: f.base.cfg.Auth.Enforced(), Tokens: f.tokens,
-		TLS: cfg.TLS.Configured(), Proxies: proxies,
+		TLS: cfg.TLS.Configured(), Proxies: f.proxies,
 		Store: f.store, Build: f.base.opts.build(), Session: cfg.ConsoleSession,
 		Now: f.base.opts.now, Clock: f.clock, Log: f.base.log,
 	})

@@ -31,9 +31,10 @@ type options struct {
 	// certLook is the pause between two looks at the files of the certificate.
 	certLook time.Duration
 	hurry    context.Context
-	// reload calls its function with each configuration that was read again, until ctx ends; nil for
-	// never.
-	reload func(ctx context.Context, again func(*config.Config, error))
+	// load reads the configuration again, and askedToReload waits until a signal asks for that, or returns
+	// false if ctx ends. Both are nil without a reload.
+	load          func() (*config.Config, error)
+	askedToReload func(ctx context.Context) bool
 }
 
 func newOptions(opts []Option) options {

@@ -16,6 +16,7 @@
 //   - back.go: store, Redis, biz types; what runs in the background
 //   - answers.go: where answers to an Idempotency-Key are kept
 //   - telemetry.go: metrics and traces
+//   - reload.go: the configuration is read again
 //
 // A function that opens something during Start also adds the clean-up for it; see [cleanups].
 package server
@@ -26,6 +27,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/seqd/seqd/internal/resident"
@@ -49,9 +51,6 @@ func Run(ctx context.Context, cfg *config.Config, opts ...Option) error {
 	switch {
 	case err == nil:
 		s.base.background.run(ctx, settle)
-		if reload := s.base.opts.reload; reload != nil {
-			s.base.background.run(ctx, func(ctx context.Context) { reload(ctx, s.reloaded) })
-		}
 		if err = s.Wait(ctx); err == nil {
 			s.Drain()
 		}
@@ -88,7 +87,8 @@ type Server struct {
 
 // base is what the parts of a Server share.
 type base struct {
-	cfg        *config.Config
+	cfg        *config.Config                // of the start
+	now        atomic.Pointer[config.Config] // with what reloads have changed
 	opts       options
 	log        *slog.Logger
 	telemetry  telemetry
@@ -109,6 +109,7 @@ func New(cfg *config.Config, opts ...Option) *Server {
 		s.base.log, s.base.telemetry.lines = logging.Open(logging.Options(cfg.Log), s.base.opts.logTo)
 	}
 	s.base.cleanups.add("the log", logPatience, s.closeLog)
+	s.front.reloads.open(&s.base, &s.front)
 	s.base.count(s.source)
 	return s
 }
@@ -137,6 +138,9 @@ func (s *Server) Start(ctx context.Context) error {
 	defer context.AfterFunc(s.asked, cancel)()
 	if err := s.front.listen(ctx); err != nil {
 		return err
+	}
+	if s.base.opts.load != nil {
+		s.base.background.run(ctx, s.front.reloads.follow)
 	}
 	opened := make(chan error, 1)
 	go func() { opened <- s.back.open(ctx) }()

@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -25,9 +24,6 @@ type telemetry struct {
 	metrics *metrics.Metrics // nil if nothing is counted
 	traces  *tracing.Tracing // nil if nothing is traced
 	lines   *logging.Writer  // nil if the program made the log
-
-	reloadFailures atomic.Int64
-	reloadFailed   atomic.Bool // the last time
 }
 
 // count counts what happens, unless the configuration does not want that. A scrape asks source.
@@ -92,7 +88,7 @@ func (s *Server) source() metrics.Source {
 	source := metrics.Source{
 		Backends: notYet, HTTP: func() metrics.HTTP { return metrics.HTTP(f.api.Load()) },
 		RESPConnections: f.resp.connections(), LinesSkipped: f.gate.AccessLog.Skipped,
-		ReloadFailures: t.reloadFailures.Load, ReloadFailed: t.reloadFailed.Load,
+		ReloadFailures: f.reloads.failures.Load, Configuration: f.reloads.measured,
 	}
 	if f.cert != nil {
 		source.Certificate = f.cert.State

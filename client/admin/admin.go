@@ -301,6 +301,9 @@ type Node struct {
 	// ClockOffsetMS is by how many milliseconds its clock is ahead of that of the store, or else of a
 	// registry of machine IDs; nil if that is not known.
 	ClockOffsetMS *float64 `json:"clockOffsetMs,omitempty"`
+	// Config is the configuration that it has read; nil if it does not say, as a node of an earlier
+	// version.
+	Config *NodeConfig `json:"config,omitempty"`
 	// Backends are its store and Redis.
 	Backends map[string]Backend `json:"backends"`
 }

@@ -19,9 +19,10 @@ type nodeList struct {
 func nodesCommand(env *clitool.Env) *cobra.Command {
 	return &cobra.Command{
 		Use: "nodes", Short: "List the nodes of the service",
-		Long: `List the nodes of the service: where they listen, what they run, and the state of their back ends. *
-marks the one that answered. FROM is where its definitions of biz
-types come from, and CHANGE the newest change of biz types and tokens that a node knows.`,
+		Long: `List the nodes of the service: where they listen, what they run, and the state of their back ends.
+* marks the one that answered. FROM is where its definitions of biz types come from, CHANGE the
+newest change of biz types and tokens that a node knows, and CONFIG the version of the configuration
+that it has read: the same at nodes whose configurations say the same, secrets aside.`,
 		Example: `  seqd nodes
   seqd nodes --json`,
 		Args: clitool.Operands(), ValidArgsFunction: cobra.NoFileCompletions,
@@ -42,7 +43,7 @@ types come from, and CHANGE the newest change of biz types and tokens that a nod
 }
 
 func printNodes(w io.Writer, nodes []admin.Node) error {
-	rows := [][]string{{"", "ID", "ADDRESS", "HOST", "VERSION", "STARTED", "BIZ TYPES", "FROM", "CHANGE", "STORE", "REDIS"}}
+	rows := [][]string{{"", "ID", "ADDRESS", "HOST", "VERSION", "STARTED", "BIZ TYPES", "FROM", "CHANGE", "CONFIG", "STORE", "REDIS"}}
 	for _, n := range nodes {
 		mark := ""
 		if n.Self {
@@ -50,8 +51,21 @@ func printNodes(w io.Writer, nodes []admin.Node) error {
 		}
 		rows = append(rows, []string{
 			mark, fmt.Sprintf("%.8s", n.ID), n.Addr, n.Host, n.Build, brief(n.StartedAt, "-"),
-			fmt.Sprint(n.BizTypes), dash(n.BizTypesFrom), fmt.Sprint(n.Catalogue), dash(n.Backends["store"].State), dash(n.Backends["redis"].State),
+			fmt.Sprint(n.BizTypes), dash(n.BizTypesFrom), fmt.Sprint(n.Catalogue), configOf(n.Config), dash(n.Backends["store"].State), dash(n.Backends["redis"].State),
 		})
 	}
 	return table(w, rows)
+}
+
+// configOf says which configuration a node has read.
+func configOf(c *admin.NodeConfig) string {
+	switch {
+	case c == nil:
+		return "-"
+	case c.Failed:
+		return c.Version + " (reload failed)"
+	case c.Restart:
+		return c.Version + " (needs a restart)"
+	}
+	return c.Version
 }

@@ -22,7 +22,7 @@ func Commands(env *clitool.Env) []*cobra.Command {
 	commands := []*cobra.Command{
 		nextCommand(env), parseCommand(env), reserveCommand(env), confirmCommand(env), releaseCommand(env), gapsCommand(env), voidCommand(env), keysCommand(env),
 		nodesCommand(env), bizTypesCommand(env), tokensCommand(env), poolsCommand(env), jobsCommand(env), subscriptionsCommand(env), eventsCommand(env),
-		historyCommand(env), auditCommand(env), reportCommand(env),
+		historyCommand(env), auditCommand(env), reportCommand(env), reloadCommand(env), logLevelCommand(env),
 	}
 	for _, cmd := range commands {
 		cmd.GroupID = clitool.GroupClient

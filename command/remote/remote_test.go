@@ -222,6 +222,8 @@ func TestUsage(t *testing.T) {
 		args []string
 	}{
 		{"next needs BIZTYPE; see seqd help next", []string{"next"}},
+		{`the level "loud" is not one of debug, info, warn, error`, []string{"log-level", "loud"}},
+		{`unexpected argument "now"`, []string{"reload", "now"}},
 		{`unexpected argument "b"; see seqd help next`, []string{"next", "a", "b"}},
 		{"-n 0: at least 1", []string{"next", "a", "-n", "0"}},
 		{"-n -3: at least 1", []string{"next", "a", "-n", "-3"}},
@@ -424,12 +426,47 @@ func TestTokens(t *testing.T) {
 	l.want("NAME  VERSION  STATE     EXPIRES               SOURCE  SCOPES\nops   -        enabled   never                 config  admin,read\ntill  4        disabled  2027-01-01T00:00:00Z  api     issue:order\n", "tokens", "list")
 }
 
+// Each node is asked for itself, and those that fail are named.
+func TestReload(t *testing.T) {
+	good := answering(t, answerJSON(200, `{"node":"0123456789","version":"5d2f","applied":["log.level","auth.tokens"],"restart":[]}`))
+	l := good.line(t)
+	l.want("NODE      ADDRESS                 CONFIG  APPLIED                 NEEDS A RESTART\n01234567  "+good.url+"  5d2f    log.level, auth.tokens  -\n", "reload")
+	if got := good.last(); got.method != http.MethodPost || got.target != "/reload" {
+		t.Errorf("sent %+v", got)
+	}
+	bad := answering(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/problem+json")
+		w.WriteHeader(409)
+		_, _ = io.WriteString(w, `{"code":"conflict","detail":"it is wrong","problems":[{"key":"server.addr","text":"bad"}]}`)
+	})
+	got := l.run("reload", "--addr", good.url+","+bad.url, "--json")
+	if got.code != 1 || !strings.Contains(got.out, `"applied": [`) || !strings.Contains(got.errs, bad.url+": conflict") || !strings.Contains(got.errs, "server.addr: bad") {
+		t.Errorf("%+v", got)
+	}
+	if got := bad.line(t).run("reload"); got.code != 1 || got.out != "" || !strings.Contains(got.errs, "server.addr: bad") {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestLogLevel(t *testing.T) {
+	f := answering(t, answerJSON(200, `{"node":"0123456789","level":"debug","configured":"info"}`))
+	l := f.line(t)
+	for _, args := range [][]string{{"log-level"}, {"log-level", "debug"}} {
+		if got := l.run(args...); got.code != 0 || !strings.Contains(got.out, "debug  info\n") {
+			t.Errorf("%+v", got)
+		}
+	}
+	if got := f.last(); got.method != http.MethodPut || got.body != `{"level":"debug"}` {
+		t.Errorf("sent %+v", got)
+	}
+}
+
 func TestNodes(t *testing.T) {
-	const nodes = `{"nodes":[{"id":"0123456789","node":"10.0.0.1:8080","host":"a","build":"v1","startedAt":"2026-11-20T12:00:00.123Z","seenAt":"2026-11-20T12:00:00Z","catalogue":4,"bizTypesFrom":"store","bizTypes":2,"backends":{"store":{"state":"ok"},"redis":{"state":"away","detail":"x"}}},{"id":"abc","self":true,"node":"10.0.0.2:8080","host":"b","build":"v1","startedAt":"2026-11-20T12:00:00Z","backends":{"store":{"state":"ok"}}}],"complete":%t}`
+	const nodes = `{"nodes":[{"id":"0123456789","node":"10.0.0.1:8080","host":"a","build":"v1","startedAt":"2026-11-20T12:00:00.123Z","seenAt":"2026-11-20T12:00:00Z","catalogue":4,"bizTypesFrom":"store","bizTypes":2,"config":{"version":"5d2f0c1a9e37","restart":true},"backends":{"store":{"state":"ok"},"redis":{"state":"away","detail":"x"}}},{"id":"abc","self":true,"node":"10.0.0.2:8080","host":"b","build":"v1","startedAt":"2026-11-20T12:00:00Z","backends":{"store":{"state":"ok"}}}],"complete":%t}`
 	l := answering(t, answerJSON(200, fmt.Sprintf(nodes, true))).line(t)
-	l.want(`   ID        ADDRESS        HOST  VERSION  STARTED               BIZ TYPES  FROM   CHANGE  STORE  REDIS
-   01234567  10.0.0.1:8080  a     v1       2026-11-20T12:00:00Z  2          store  4       ok     away
-*  abc       10.0.0.2:8080  b     v1       2026-11-20T12:00:00Z  0          -      0       ok     -
+	l.want(`   ID        ADDRESS        HOST  VERSION  STARTED               BIZ TYPES  FROM   CHANGE  CONFIG                          STORE  REDIS
+   01234567  10.0.0.1:8080  a     v1       2026-11-20T12:00:00Z  2          store  4       5d2f0c1a9e37 (needs a restart)  ok     away
+*  abc       10.0.0.2:8080  b     v1       2026-11-20T12:00:00Z  0          -      0       -                               ok     -
 `, "nodes")
 	l = answering(t, answerJSON(200, fmt.Sprintf(nodes, false))).line(t)
 	if got := l.run("nodes", "--json"); got.code != 0 || !json.Valid([]byte(got.out)) || !strings.Contains(got.errs, "its store is away") {

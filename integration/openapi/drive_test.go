@@ -272,6 +272,11 @@ func (c *checker) service(url string) {
 	c.on(url, call{op: "GET /audit", target: "/audit?format=csv", status: 200})
 	c.on(url, call{op: "GET /audit", target: "/audit?from=x", status: 400, code: "invalid_request", wrong: true})
 	c.on(url, call{op: "GET /audit", target: "/audit?limit=0", status: 400, code: "invalid_request", wrong: true})
+	c.on(url, call{op: "POST /reload", target: "/reload", status: 200})
+	c.on(url, call{op: "POST /reload", target: "/reload?force=true", status: 400, code: "invalid_request", wrong: true})
+	c.on(url, call{op: "GET /log-level", target: "/log-level", status: 200})
+	c.on(url, call{op: "PUT /log-level", target: "/log-level", headers: []string{jsonBody}, body: `{"level": "info"}`, status: 200})
+	c.on(url, call{op: "PUT /log-level", target: "/log-level", headers: []string{jsonBody}, body: `{"level": "loud"}`, status: 400, code: "invalid_request", wrong: true})
 	c.on(url, call{op: "GET /snapshot", target: "/snapshot", status: 200})
 	c.on(url, call{op: "GET /snapshot", target: "/snapshot?limit=1", status: 400, code: "invalid_request", wrong: true})
 	for _, path := range []string{"/healthz", "/readyz", "/openapi.json", "/docs", "/metrics", "/errors/{code}"} {
@@ -390,7 +395,7 @@ func (c *checker) overloaded() {
 			c.on(full.URL, call{op: op, target: path, status: 200})
 			continue
 		}
-		if op == "POST /workers/{pool}" || op == "GET /events" || op == "GET /jobs/{job}/result" || op == "GET /snapshot" { // have places of their own
+		if op == "POST /workers/{pool}" || op == "GET /events" || op == "GET /jobs/{job}/result" || op == "GET /snapshot" || path == "/reload" || path == "/log-level" { // have places of their own
 			continue
 		}
 		code := "overloaded"

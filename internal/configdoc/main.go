@@ -65,9 +65,9 @@ func document(root string) (string, error) {
 		}
 		if s := sectionOf(k.Path); s != section {
 			section = s
-			fmt.Fprintf(&b, "\n## %s\n\n| key | default | range | environment | meaning |\n|---|---|---|---|---|\n", section)
+			fmt.Fprintf(&b, "\n## %s\n\n| key | default | range | environment | applies | meaning |\n|---|---|---|---|---|---|\n", section)
 		}
-		fmt.Fprintf(&b, "| `%s` | `%s` | %s | `%s` | %s |\n", k.Path, k.Text(), rangeOf(k), k.Env(), meaning+zeroOf(k))
+		fmt.Fprintf(&b, "| `%s` | `%s` | %s | `%s` | %s | %s |\n", k.Path, k.Text(), rangeOf(k), k.Env(), appliesOf(k), meaning+zeroOf(k))
 	}
 	b.WriteString("\n" + tail)
 	return b.String(), nil
@@ -99,6 +99,17 @@ func rangeOf(k config.Key) string {
 		text += " " + unit
 	}
 	return text
+}
+
+// appliesOf says when a change of a key counts.
+func appliesOf(k config.Key) string {
+	switch k.Applies() {
+	case "":
+		return "restart"
+	case "contents":
+		return "restart, contents live"
+	}
+	return k.Applies()
 }
 
 // zeroOf returns the meaning of zero, "" if it has no special meaning.

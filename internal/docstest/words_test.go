@@ -30,16 +30,16 @@ import (
 //	…Ms      a time span in milliseconds, …PerSecond a rate          rejected the handlers in a definition
 //	code     of an error; in metrics of HTTP the status, and there reason is the code of an error
 var words = strings.Fields(`
-15m 1m 5m above addr after ahead alsoRefused arch at attempts backend backends bitsMachine bitsSequence bizType bizTypes bizTypesFrom build busiest bytes caller
-catalogue change channel clockOffsetMs cluster code command commands common complete confirmed connections coordination coordinator count counter counters
+15m 1m 5m above addr after ahead alike alsoRefused applied arch at attempts backend backends bitsMachine bitsSequence bizType bizTypes bizTypesFrom build busiest bytes caller
+catalogue change channel clockOffsetMs cluster code command commands common complete config configured confirmed connections coordination coordinator count counter counters
 createdAt createdBy current data dead default definition definitions degraded deleted deliveries detail details disabled documents done drainDelayMs driver
 dropped dryRun enabled encrypted endedAt epoch error event events every exactlyOneOf example expires expiresAt failed failedAt figures file findings first
 format found free from fromId gap gapless gapMs gaps go goversion handler held help highest history holders host id ids inAll inFlight inHand instance
 intervalMs issued job jobs key keyFile keys kind last lastAt lastsMs latency layout leader lease left leftMs leftOut level lines machineId machineIds max
 maxConnections messages method metrics min missed movedMs name next nextAt node nodeId nodes notAfter notBefore number numbers numbersPerSecond once onOverflow
 openFiles operation os outcome output overflowAt ownsOpen p50Ms p99Ms panic path pending period perSecond place places plugin plugins points pool pools position
-positions problems promise proto query queue range rate rates ready reason reasons records refusals refused refusedPerSecond registrationKey registries registry
-rejected requestId requests requestsPerSecond required reservation resets resumed revision route runs runsOut schedule scopes secondsLeft secret secrets
+positions problems promise proto query queue range rate rates readAt ready reason reasons records refusals refused refusedPerSecond registrationKey registries registry
+rejected requestId requests requestsPerSecond required reservation resets restart resumed revision route runs runsOut schedule scopes secondsLeft secret secrets
 sections seen seenAt self seq sequence sequencer settings settingWarnings sha256 share signedIn since skipped source stack standingBy startedAt state status
 step store storeMax strategies strategy stride subject subscription subscriptions target text times timeZone title tls to toId token tokens tokensAskedFor
 tookMs total traceId trouble ttl type types unit unready until updatedAt upMs url used valid values verdict version warnings what withinMs workerId zero

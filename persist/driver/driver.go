@@ -50,6 +50,14 @@ type File interface {
 	Compact() (done []Compacted, err error)
 }
 
+// Login is implemented by the settings of a store that can be in a file of their own, which each new
+// connection reads.
+type Login interface {
+	// SameButLogin reports whether other settings lead to the same server and database with the same
+	// options: only user and password may be others.
+	SameButLogin(other Settings) bool
+}
+
 // Compacted is the result of Compact for one file.
 type Compacted struct {
 	Path          string

@@ -22,12 +22,30 @@ type Settings struct {
 	DSN string `config:"dsn" secret:"true"`
 	// DSNFile is a file with the data source name instead. Each new connection takes user and password
 	// from it; what else changes needs a restart.
-	DSNFile string `config:"dsnFile"`
+	DSNFile string `config:"dsnFile" applies:"contents"`
 	sqlstore.Settings
 }
 
 // Validate implements [seqd.Validator].
 func (s *Settings) Validate() []seqd.Problem { return s.Check("dsn", checkDSN(s.DSN)) }
+
+var _ driver.Login = (*Settings)(nil)
+
+// SameButLogin implements [driver.Login].
+func (s *Settings) SameButLogin(other driver.Settings) bool {
+	o, same := other.(*Settings)
+	return same && withoutLogin(s.DSN) == withoutLogin(o.DSN)
+}
+
+// withoutLogin returns a data source name without user and password.
+func withoutLogin(dsn string) string {
+	cfg, err := parseDSN(dsn)
+	if err != nil {
+		return dsn
+	}
+	cfg.User, cfg.Passwd = "", ""
+	return cfg.FormatDSN()
+}
 
 // Place implements [driver.Settings].
 func (s *Settings) Place() string {

@@ -68,3 +68,16 @@ func FuzzCheckDSN(f *testing.F) {
 		}
 	})
 }
+
+// Only user and password may be others if a file is read again.
+func TestSameButLogin(t *testing.T) {
+	const dsn = "u:p@tcp(db:3306)/seqd"
+	for other, same := range map[string]bool{
+		"v:q@tcp(db:3306)/seqd": true, "v:a@b@tcp(db:3306)/seqd": true, "u:p@tcp(other:3306)/seqd": false, "u:p@tcp(db:3306)/other": false,
+		"u:p@tcp(db:3306)/seqd?tls=true": false, "nothing": false,
+	} {
+		if got := (&Settings{DSN: dsn}).SameButLogin(&Settings{DSN: other}); got != same {
+			t.Errorf("%s is the same: %v", other, got)
+		}
+	}
+}

@@ -80,3 +80,25 @@ func TestFilesOfURLAreReadAgain(t *testing.T) {
 		t.Errorf("the password is %s, with %d more servers", c.Password, len(c.Fallbacks))
 	}
 }
+
+// Only user and password may be others if a file is read again.
+func TestSameButLogin(t *testing.T) {
+	for _, tt := range []struct {
+		a, b string
+		same bool
+	}{
+		{"postgres://u:p@db/seqd?sslmode=disable", "postgres://v:q%40@db/seqd?sslmode=disable", true},
+		{"postgres://u@db/seqd?password=a", "postgres://db/seqd?user=b&password=c", true},
+		{"postgres://u:p@db/seqd", "postgres://u:p@other/seqd", false},
+		{"postgres://u:p@db/seqd?sslmode=disable", "postgres://u:p@db/seqd", false},
+		{"host=db user=u password='a \\' b' dbname=seqd", "host=db user = v password=c dbname=seqd", true},
+		{"host=db user=u dbname=seqd", "host=db user=u dbname=other", false},
+		{"host=db user=u", "postgres://u@db/", false},
+		{"\x00", "\x01", false},
+	} {
+		a, b := &Settings{URL: tt.a}, &Settings{URL: tt.b}
+		if a.SameButLogin(b) != tt.same || b.SameButLogin(a) != tt.same || !a.SameButLogin(a) {
+			t.Errorf("%s and %s are the same: %v", tt.a, tt.b, !tt.same)
+		}
+	}
+}

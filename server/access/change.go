@@ -56,7 +56,7 @@ func (t *Tokens) RemoveSecret(ctx context.Context, name, id string, may func(*To
 // Change calls edit to change scopes, expiry and enabled of a token of the store. edit sees the
 // current token and may refuse. It is called again if another node changed the token meanwhile.
 func (t *Tokens) Change(ctx context.Context, name string, edit func(*Token) error) (changed Token, err error) {
-	if _, fixed := t.config[name]; fixed {
+	if _, fixed := t.fixed(name); fixed {
 		return changed, errFixed
 	}
 	err = t.attempts(ctx, name, edit, func(store persist.Documents, token Token) (to *Token, err error) {
@@ -81,7 +81,7 @@ func (t *Tokens) update(ctx context.Context, store persist.Documents, token *Tok
 // Delete removes a token of the store and returns it. It calls may with the current token; an error
 // of may keeps the token.
 func (t *Tokens) Delete(ctx context.Context, name string, may func(*Token) error) (removed Token, err error) {
-	if _, fixed := t.config[name]; fixed {
+	if _, fixed := t.fixed(name); fixed {
 		return removed, errFixed
 	}
 	err = t.attempts(ctx, name, may, func(store persist.Documents, token Token) (*Token, error) {

@@ -46,6 +46,7 @@ func (m *memory) settle(name string, began int64, to *Token) bool {
 	known := m.known.Load()
 	before, was := known.names[name]
 	switch {
+	case was && before.Source == FromConfig: // it wins, whatever was read before it came
 	case to != nil && !reflect.DeepEqual(before, *to): // a new set is not cheap
 		m.known.Store(known.with(*to))
 	case to == nil && was && before.Source == FromAPI:
@@ -61,6 +62,17 @@ func (m *memory) move(name string) {
 		m.moved, m.movedAll = make(map[string]int64), m.steps
 	}
 	m.moved[name] = m.steps
+}
+
+// replace lets memory have what tokens returns of what it has. It counts as a move for every token: what
+// was read before is read again.
+func (m *memory) replace(tokens func(known map[string]Token) map[string]Token) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known := m.known.Load()
+	m.known.Store(newSet(tokens(known.names), known.complete))
+	m.steps++
+	m.moved, m.movedAll = nil, m.steps
 }
 
 // settleAll lets memory have all tokens, as they were read since a step. Those that memory has

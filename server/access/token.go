@@ -3,7 +3,7 @@
 //   - [Tokens] holds all tokens. Its method Allow checks a request; the others manage tokens in the
 //     store while seqd runs.
 //
-// Tokens come from the configuration, which cannot change, or from the store. To add a kind of
+// Tokens come from the configuration, which only a reload changes, or from the store. To add a kind of
 // scope, extend [CheckScope] and the type rights.
 package access
 

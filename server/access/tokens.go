@@ -63,13 +63,14 @@ func (b *Backing) publish(ctx context.Context, name string) {
 	}
 }
 
-// Tokens holds all tokens: those of the configuration, which never change, and those of the store.
+// Tokens holds all tokens: those of the configuration, which [Tokens.Configure] replaces, and those of the
+// store.
 // It is safe for concurrent use.
 //
 // Allow reads memory only, and memory follows the store: see memory.
 type Tokens struct {
 	opts     Options
-	config   map[string]Token
+	config   atomic.Pointer[map[string]Token]
 	memory   memory
 	backing  atomic.Pointer[Backing]
 	warnings sync.Mutex
@@ -79,13 +80,46 @@ type Tokens struct {
 // New returns the tokens of the configuration. [Tokens.Use] and [Tokens.Reload] add those of the
 // store. Until then Allow answers an unknown token with [seqd.CodeStarting].
 func New(opts Options) *Tokens {
-	t := &Tokens{opts: opts, config: make(map[string]Token, len(opts.Config)), warned: make(map[string]int64)}
-	for _, token := range opts.Config {
-		token.Source = FromConfig
-		t.config[token.Name] = token
-	}
-	t.memory.known.Store(newSet(t.config, false))
+	t := &Tokens{opts: opts, warned: make(map[string]int64)}
+	names := byName(opts.Config)
+	t.config.Store(&names)
+	t.memory.known.Store(newSet(names, false))
 	return t
+}
+
+// byName returns tokens of the configuration by their names.
+func byName(tokens []Token) map[string]Token {
+	names := make(map[string]Token, len(tokens))
+	for _, token := range tokens {
+		token.Source = FromConfig
+		names[token.Name] = token
+	}
+	return names
+}
+
+// Configure replaces the tokens of the configuration, from the next request on. It reports whether names
+// are free now that a token of the store may have: then the caller calls [Tokens.Reload].
+func (t *Tokens) Configure(tokens []Token) (freed bool) {
+	names := byName(tokens)
+	t.memory.replace(func(known map[string]Token) map[string]Token {
+		t.config.Store(&names)
+		now := maps.Clone(names)
+		for name, token := range known {
+			_, fixed := names[name]
+			if !fixed && token.Source == FromAPI {
+				now[name] = token
+			}
+			freed = freed || !fixed && token.Source == FromConfig
+		}
+		return now
+	})
+	return freed
+}
+
+// fixed returns the token of this name that the configuration has.
+func (t *Tokens) fixed(name string) (token Token, fixed bool) {
+	token, fixed = (*t.config.Load())[name]
+	return token, fixed
 }
 
 // Allow checks the values of a request's Authorization header and returns who calls. With an error
@@ -137,7 +171,7 @@ func (t *Tokens) Reload(ctx context.Context) error {
 	}
 	for {
 		began := t.memory.begin()
-		names := maps.Clone(t.config)
+		names := maps.Clone(*t.config.Load())
 		for doc, err := range persist.EveryDocument(ctx, store, Kind) {
 			if err != nil {
 				return fmt.Errorf("read the tokens: %w", err)
@@ -203,7 +237,7 @@ func (t *Tokens) read(doc persist.Document) (token Token, ok bool) {
 	if IsGone(doc) {
 		return token, false
 	}
-	if _, fixed := t.config[doc.Key]; fixed {
+	if _, fixed := t.fixed(doc.Key); fixed {
 		t.tell(slog.LevelWarn, doc.Key, doc.Revision, "the store has a token with the name of one of the configuration; it is valid once that is removed there: delete it then")
 		return token, false
 	}
@@ -231,7 +265,7 @@ func (t *Tokens) tell(level slog.Level, name string, revision int64, text string
 
 // Get returns the token with this name, or [seqd.CodeNotFound].
 func (t *Tokens) Get(ctx context.Context, name string) (Token, error) {
-	if token, fixed := t.config[name]; fixed {
+	if token, fixed := t.fixed(name); fixed {
 		return token, nil
 	}
 	store, err := t.documents()
@@ -266,9 +300,10 @@ func (t *Tokens) List(ctx context.Context, after string, limit int) (list []Toke
 	if err != nil {
 		return nil, false, err
 	}
-	for _, name := range slices.Sorted(maps.Keys(t.config)) {
+	config := *t.config.Load()
+	for _, name := range slices.Sorted(maps.Keys(config)) {
 		if name > after {
-			list = append(list, t.config[name])
+			list = append(list, config[name])
 		}
 	}
 	fixed := len(list)
@@ -278,7 +313,7 @@ func (t *Tokens) List(ctx context.Context, after string, limit int) (list []Toke
 			return nil, false, unavailable(err)
 		}
 		for _, doc := range page {
-			_, fixed := t.config[doc.Key]
+			_, fixed := config[doc.Key]
 			if token, err := readDocument(doc); err == nil && !fixed {
 				list = append(list, token)
 			}
@@ -296,7 +331,7 @@ func (t *Tokens) List(ctx context.Context, after string, limit int) (list []Toke
 // OwnsOpen, Scopes, Expires and Enabled of want. by is who makes it: see [Secret]. It returns
 // [seqd.CodeInvalidRequest] for an invalid token, and [seqd.CodeConflict] if the name is taken.
 func (t *Tokens) Create(ctx context.Context, want Token, by string) (made Token, secret string, err error) {
-	if _, fixed := t.config[want.Name]; fixed {
+	if _, fixed := t.fixed(want.Name); fixed {
 		return made, "", errFixed
 	}
 	now := t.now()

@@ -35,8 +35,44 @@ type Node struct {
 	// store, or of a registry of machine IDs if the clock of the store is not known; nil if neither
 	// is known.
 	ClockOffsetMS *float64 `json:"clockOffsetMs,omitempty"`
+	// Config is the configuration that the node has read; nil for a node of an earlier version.
+	Config *NodeConfig `json:"config,omitempty"`
 	// Backends are the store, Redis and the coordinator of the node.
 	Backends map[string]Backend `json:"backends"`
+}
+
+// NodeConfig says which configuration a node has read.
+type NodeConfig struct {
+	// Version is the same at nodes whose configurations say the same, secrets aside, and Alike if they say
+	// the same of what all nodes need alike.
+	Version string `json:"version"`
+	Alike   string `json:"alike"`
+	// ReadAt is when it was read, RFC 3339 in UTC.
+	ReadAt string `json:"readAt"`
+	// Restart is true if a part of it needs a restart of the node.
+	Restart bool `json:"restart"`
+	// Failed is true if the node could not read a later one.
+	Failed bool `json:"failed"`
+}
+
+// Reloaded is what a node did with a configuration that it has read again.
+type Reloaded struct {
+	// Node is the ID of the node, "" until it can issue.
+	Node string `json:"node,omitempty"`
+	// Version is that of [NodeConfig].
+	Version string `json:"version"`
+	// Applied are the keys whose change counts from then on, and Restart those that need a restart.
+	Applied []string `json:"applied"`
+	Restart []string `json:"restart"`
+}
+
+// LogLevel is the level of the log of a node.
+type LogLevel struct {
+	Node string `json:"node,omitempty"`
+	// Level is the present one, and Configured that of the configuration, which comes back when that is read
+	// again.
+	Level      string `json:"level"`
+	Configured string `json:"configured"`
 }
 
 // Backend is the state of a back end as a node sees it.

@@ -37,7 +37,7 @@ const (
 	// parts is how many buckets the life of what is kept has.
 	parts = 8
 	// mostOwners is how many owners a bucket counts by name. It counts what is kept for further
-	// owners under rest, which is no owner: that counts against Most and not against MostPerOwner.
+	// owners under rest, which is no owner: that counts in all and not against the bound of an owner.
 	// A process keeps records of two lives, a day and idempotency.ttl, each in at most parts + 1
 	// buckets: so a document has at most 2 (parts + 1) (mostOwners + 1) sums.
 	mostOwners = 500
@@ -53,9 +53,9 @@ type Options struct {
 	Documents persist.Documents
 	// Clock is the time that nodes have in common.
 	Clock func() time.Time
-	// Most is how many bytes may be kept in all, and MostPerOwner for one owner. 0 is no bound.
-	Most, MostPerOwner int64
-	Log                *slog.Logger
+	// Bounds returns how many bytes may be kept in all, and for one owner. 0 is no bound.
+	Bounds func() (most, mostPerOwner int64)
+	Log    *slog.Logger
 }
 
 // Quota counts and bounds what is kept. It is safe for concurrent use.
@@ -96,12 +96,13 @@ func New(o Options) *Quota { return &Quota{opts: o, owners: make(map[string]sum)
 func (q *Quota) Admit(owner string) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	own, o := q.owners[owner], &q.opts
+	own := q.owners[owner]
+	most, mostPerOwner := q.opts.Bounds()
 	switch {
-	case o.MostPerOwner > 0 && own.bytes >= o.MostPerOwner:
-		return q.refusal(seqd.CodeTooManyAnswers, own, "for this caller", "idempotency.maxBytesPerCaller", o.MostPerOwner)
-	case o.Most > 0 && q.total.bytes >= o.Most:
-		return q.refusal(seqd.CodeAnswersFull, q.total, "in all", "idempotency.maxBytes", o.Most)
+	case mostPerOwner > 0 && own.bytes >= mostPerOwner:
+		return q.refusal(seqd.CodeTooManyAnswers, own, "for this caller", "idempotency.maxBytesPerCaller", mostPerOwner)
+	case most > 0 && q.total.bytes >= most:
+		return q.refusal(seqd.CodeAnswersFull, q.total, "in all", "idempotency.maxBytes", most)
 	}
 	return nil
 }

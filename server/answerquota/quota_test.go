@@ -32,7 +32,7 @@ func (d *documents) List(ctx context.Context, kind, after string, limit int) ([]
 
 // begin returns a quota of a process that runs until stop is called.
 func begin(t *testing.T, docs persist.Documents, most, mostPerOwner int64) (q *Quota, stop func()) {
-	q = New(Options{Documents: docs, Clock: time.Now, Most: most, MostPerOwner: mostPerOwner, Log: slog.New(slog.DiscardHandler)})
+	q = New(Options{Documents: docs, Clock: time.Now, Bounds: func() (int64, int64) { return most, mostPerOwner }, Log: slog.New(slog.DiscardHandler)})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { defer close(ended); q.Follow(ctx) }()
@@ -104,7 +104,7 @@ func TestBounds(t *testing.T) {
 
 // Without a bound nothing is refused.
 func TestUnbounded(t *testing.T) {
-	q := New(Options{Clock: time.Now})
+	q := New(Options{Clock: time.Now, Bounds: func() (int64, int64) { return 0, 0 }})
 	q.Kept("x", 1<<40, ttl)
 	wants(t, q, "x", "", 0)
 }

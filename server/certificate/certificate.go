@@ -112,11 +112,13 @@ func First(text []byte) *x509.Certificate {
 	return nil
 }
 
-// Look reads the files again. A problem is logged once.
-func (c *Certificate) Look() {
+// Look reads the files again, and reports whether there was another certificate in them. A problem is
+// logged once.
+func (c *Certificate) Look() (renewed bool, err error) {
 	c.looking.Lock()
 	defer c.looking.Unlock()
-	err := c.load()
+	before := c.current.Load()
+	err = c.load()
 	c.stale.Store(err != nil)
 	switch {
 	case err == nil:
@@ -126,6 +128,7 @@ func (c *Certificate) Look() {
 		c.logged = err.Error()
 		c.log.Error("the certificate of the service cannot be read again; the previous one stays", "error", err)
 	}
+	return c.current.Load() != before, err
 }
 
 // State returns until when the certificate is valid, how often it could not be read again, and whether
@@ -143,7 +146,7 @@ func (c *Certificate) Watch(ctx context.Context, interval time.Duration) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			c.Look()
+			_, _ = c.Look() // it is logged
 		}
 	}
 }

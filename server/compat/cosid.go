@@ -93,8 +93,8 @@ func (s cosid) distributor(v *httpapi.Visit) error {
 // step returns how many numbers the client asks for at once: no more than others may.
 func (s cosid) step(values url.Values) (int, error) {
 	step, err := whole(values, "step", 1, seqd.MaxNumber)
-	if err == nil && step > int64(s.gate.MaxCount) {
-		err = seqd.Errorf(seqd.CodeInvalidCount, "step is %d and must be a whole number from 1 to %d: set server.maxCount higher if clients need more at once", step, s.gate.MaxCount)
+	if err == nil && step > int64(s.gate.MaxCount()) {
+		err = seqd.Errorf(seqd.CodeInvalidCount, "step is %d and must be a whole number from 1 to %d: set server.maxCount higher if clients need more at once", step, s.gate.MaxCount())
 	}
 	return int(step), err
 }

@@ -103,7 +103,7 @@ func (t tinyid) batch(values url.Values) (int, error) {
 	}
 	const most = 1<<31 - 1 // it is an int in Java
 	n, err := whole(values, "batchSize", 1, most)
-	return min(int(n), t.gate.MaxCount), err
+	return min(int(n), t.gate.MaxCount()), err
 }
 
 // numbers writes the numbers of a biz type between open and end, separated by commas.

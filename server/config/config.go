@@ -1,6 +1,7 @@
-// Package config reads the configuration once into a struct that does not change afterwards. The
+// Package config reads the configuration into a struct that does not change afterwards. The
 // environment overrides the file, and flags override both. Every key has a default. A key that is
-// unknown, of a wrong type or out of its range is an error that names the key.
+// unknown, of a wrong type or out of its range is an error that names the key. If a node reads its
+// configuration again, [Config.Reread] says what it applies.
 package config
 
 import (
@@ -29,7 +30,7 @@ type Config struct {
 	// BizTypesFrom is where definitions of biz types come from. `store`: `bizTypes` are only the
 	// first ones, and from then on the store decides. `config`: `bizTypes` are all of them, and
 	// only the configuration changes them. All nodes that share a store need the same.
-	BizTypesFrom string `config:"bizTypesFrom" range:"store, config"`
+	BizTypesFrom string `config:"bizTypesFrom" range:"store, config" nodes:"same"`
 	// LiveBizTypes is how many biz types of the store a node keeps open, besides those in
 	// `bizTypes`. It opens one when it is first needed. If there are too many, it closes one or two
 	// that nobody has used lately; some more stay open if it finds none among 16. An open one takes 2
@@ -98,7 +99,7 @@ type Server struct {
 	// Addr is the address to listen on, as host:port. Port 0 takes a free port.
 	Addr string `config:"addr"`
 	// MaxCount is the largest `?count=`.
-	MaxCount int `config:"maxCount" range:"1 to 1,000,000"`
+	MaxCount int `config:"maxCount" range:"1 to 1,000,000" applies:"live"`
 	// DrainDelay is how long a stopping node answers `/readyz` with 503, and ends each connection
 	// with its answer, before the listener closes: balancers notice meanwhile.
 	DrainDelay time.Duration `config:"drainDelay" range:"0s to 1h" zero:"close the listener at once"`
@@ -107,21 +108,21 @@ type Server struct {
 	StopTimeout time.Duration `config:"stopTimeout" range:"1s to 1h"`
 	// AccessLog is `on` if requests are logged, and `refused` if those are that got a status of 400 or
 	// above. See [the log](OPERATIONS.md#log).
-	AccessLog string `config:"accessLog" range:"off, refused, on"`
+	AccessLog string `config:"accessLog" range:"off, refused, on" applies:"live"`
 	// AccessLogPerSecond is the most lines a second that the access log has, and as many again for
 	// answers of 500 and above.
-	AccessLogPerSecond int `config:"accessLogPerSecond" range:"0 to 1,000,000" zero:"a line for each request"`
+	AccessLogPerSecond int `config:"accessLogPerSecond" range:"0 to 1,000,000" zero:"a line for each request" applies:"live"`
 	// TrustedProxies are the addresses or networks whose `server.forwardedHeader` is believed, and for
 	// the console `X-Forwarded-Proto`. Empty trusts nobody.
-	TrustedProxies []string `config:"trustedProxies"`
+	TrustedProxies []string `config:"trustedProxies" applies:"live"`
 	// ForwardedHeader is the header in which trusted proxies say who sent a request. The others are
 	// ignored, because a proxy that sets one passes on what callers write into another one.
-	ForwardedHeader string `config:"forwardedHeader" range:"X-Forwarded-For, Forwarded, X-Real-Ip"`
+	ForwardedHeader string `config:"forwardedHeader" range:"X-Forwarded-For, Forwarded, X-Real-Ip" applies:"live"`
 	// Hosts are the names and IP addresses, without a port, that a request may have as its `Host`
 	// [where callers need no token](API.md#web-pages): everywhere without tokens, and at `/metrics`
 	// with `auth.publicMetrics`. `localhost`, loopback addresses and what `server.addr` names always
 	// pass.
-	Hosts []string `config:"hosts"`
+	Hosts []string `config:"hosts" applies:"live"`
 	// Console is true if [the console](API.md#the-console), a page for people, is served at
 	// `/console`.
 	Console bool `config:"console"`
@@ -148,18 +149,18 @@ type Server struct {
 	// MaxHeaderBytes is the largest request line with headers. About 4 KiB more are tolerated.
 	MaxHeaderBytes int `config:"maxHeaderBytes" range:"1,024 to 1,048,576" unit:"bytes"`
 	// MaxBodyBytes is the largest request body.
-	MaxBodyBytes int64 `config:"maxBodyBytes" range:"0 to 1,073,741,824" unit:"bytes" zero:"no bodies, and so no changes by the API"`
+	MaxBodyBytes int64 `config:"maxBodyBytes" range:"0 to 1,073,741,824" unit:"bytes" zero:"no bodies, and so no changes by the API" applies:"live"`
 	TLS          TLS   `config:"tls"`
 	// MaxInFlight is the most requests that are answered at once. Further ones get 503 `overloaded`
 	// at once. See [overload](OPERATIONS.md#overload).
-	MaxInFlight int `config:"maxInFlight" range:"0 to 1,000,000" zero:"no bound"`
+	MaxInFlight int `config:"maxInFlight" range:"0 to 1,000,000" zero:"no bound" applies:"live"`
 	// MaxInFlightBytes is the most memory that large answers (more than 16 IDs, lists, history)
 	// take at once. Requests that find no room get 503 `overloaded`. See
 	// [overload](OPERATIONS.md#overload).
-	MaxInFlightBytes int64 `config:"maxInFlightBytes" range:"0, or 1,048,576 to 1,099,511,627,776" unit:"bytes" zero:"no bound"`
+	MaxInFlightBytes int64 `config:"maxInFlightBytes" range:"0, or 1,048,576 to 1,099,511,627,776" unit:"bytes" zero:"no bound" applies:"live"`
 	// MaxConnections is the most open connections. A further one takes the place of the one that
 	// has gone longest without an answered request.
-	MaxConnections int `config:"maxConnections" range:"0 to 10,000,000" zero:"no bound"`
+	MaxConnections int `config:"maxConnections" range:"0 to 10,000,000" zero:"no bound" applies:"live"`
 }
 
 // TLS is what the service shows to callers. Without files connections are not encrypted.
@@ -167,9 +168,9 @@ type TLS struct {
 	// CertFile is the service's certificate, with those between it and its root, as PEM. With
 	// `server.tls.keyFile` connections are encrypted (TLS 1.2 or newer). It is read again when it
 	// changes.
-	CertFile string `config:"certFile"`
+	CertFile string `config:"certFile" applies:"contents"`
 	// KeyFile is the key of the certificate, as PEM. It is read again when it changes.
-	KeyFile string `config:"keyFile"`
+	KeyFile string `config:"keyFile" applies:"contents"`
 }
 
 // Configured reports whether connections are encrypted.
@@ -192,7 +193,7 @@ func (r *Resp) Configured() bool { return r.Addr != "" }
 // Log is what is logged and how.
 type Log struct {
 	// Level is the lowest level that is logged.
-	Level string `config:"level" range:"debug, info, warn, error"`
+	Level string `config:"level" range:"debug, info, warn, error" applies:"live"`
 	// Format is the format of the lines on standard error.
 	Format string `config:"format" range:"json, text"`
 }
@@ -265,7 +266,7 @@ type Auth struct {
 	// to everybody who can reach the address.
 	Mode string `config:"mode" range:"auto, token, none"`
 	// PublicMetrics is true if `/metrics`, `/openapi.json` and `/docs` need no token.
-	PublicMetrics bool `config:"publicMetrics"`
+	PublicMetrics bool `config:"publicMetrics" applies:"live"`
 	// Tokens are those that the configuration gives; others come from the store.
 	Tokens []access.Token
 }
@@ -281,17 +282,17 @@ type Idempotency struct {
 	TTL time.Duration `config:"ttl" range:"1m to 168h"`
 	// MaxBytes is about how much is [kept](IDEMPOTENCY.md#how-much-is-kept) for all callers, of
 	// keys, reservations and void numbers. Beyond that new ones are refused.
-	MaxBytes int64 `config:"maxBytes" range:"0, or 1,048,576 to 1,099,511,627,776" unit:"bytes" zero:"no bound"`
+	MaxBytes int64 `config:"maxBytes" range:"0, or 1,048,576 to 1,099,511,627,776" unit:"bytes" zero:"no bound" applies:"live"`
 	// MaxBytesPerCaller is about how much is kept for one owner. Beyond that its new keys and
 	// reservations are refused, and all it wants of biz types with `onRelease: void`.
-	MaxBytesPerCaller int64 `config:"maxBytesPerCaller" range:"0, or 1,048,576 to 1,099,511,627,776" unit:"bytes" zero:"no bound"`
+	MaxBytesPerCaller int64 `config:"maxBytesPerCaller" range:"0, or 1,048,576 to 1,099,511,627,776" unit:"bytes" zero:"no bound" applies:"live"`
 }
 
 // Events is how long events are kept.
 type Events struct {
 	// Keep is how long events can be read after 128 later ones have been added to those of their biz
 	// type. The latest ones are kept for longer.
-	Keep time.Duration `config:"keep" range:"1h to 8760h"`
+	Keep time.Duration `config:"keep" range:"1h to 8760h" nodes:"same"`
 }
 
 // Jobs is how jobs run.
@@ -300,9 +301,9 @@ type Jobs struct {
 	AtOnce int `config:"atOnce" range:"0 to 100" zero:"none runs on this node"`
 	// Most is how many jobs there may be, with those that have ended and are kept, and half as many of
 	// each caller with a token. Further ones get 429 `too_many_jobs`.
-	Most int `config:"most" range:"1 to 10,000"`
+	Most int `config:"most" range:"1 to 10,000" nodes:"same"`
 	// ResultTTL is how long a job and its result are kept after its end.
-	ResultTTL time.Duration `config:"resultTTL" range:"1m to 720h"`
+	ResultTTL time.Duration `config:"resultTTL" range:"1m to 720h" nodes:"same"`
 }
 
 // Subscriptions is how events are sent to receivers.

@@ -20,7 +20,7 @@ type Coordination struct {
 	// Driver is where sessions of nodes, the leader and permits are: in the store, or in
 	// [a coordinator](COORDINATION.md). Most clusters need none. All nodes that share a store need the
 	// same.
-	Driver string `config:"driver" range:"store, consul, zookeeper"`
+	Driver string `config:"driver" range:"store, consul, zookeeper" nodes:"same"`
 	// Addrs are the servers, as host:port: agents or servers of Consul, or servers of ZooKeeper. One
 	// that does not answer costs one `coordination.timeout`.
 	Addrs []string `config:"addrs"`
@@ -29,10 +29,10 @@ type Coordination struct {
 	Token string `config:"token" secret:"true"`
 	// TokenFile is a file with the token instead. Each request to Consul reads it; for ZooKeeper, where
 	// the password is part of who may use the keys, it is read at the start.
-	TokenFile string    `config:"tokenFile"`
+	TokenFile string    `config:"tokenFile" applies:"contents"`
 	TLS       ClientTLS `config:"tls"`
 	// Prefix is what keys begin with: names with slashes between them. The ID of the cluster follows.
-	Prefix string `config:"prefix" range:"1 to 64 bytes"`
+	Prefix string `config:"prefix" range:"1 to 64 bytes" nodes:"same"`
 	// Timeout is the bound of every operation.
 	Timeout time.Duration `config:"timeout" range:"50ms to 1s"`
 }

@@ -21,7 +21,7 @@ type Redis struct {
 	// Password is the password of the servers. It is never logged.
 	Password string `config:"password" secret:"true"`
 	// PasswordFile is a file with the password instead. Each new connection reads it.
-	PasswordFile string `config:"passwordFile"`
+	PasswordFile string `config:"passwordFile" applies:"contents"`
 	// SentinelUsername is the user of the Sentinels.
 	SentinelUsername string `config:"sentinelUsername"`
 	// SentinelPassword is the password of the Sentinels. It is never logged.
@@ -44,12 +44,12 @@ type ClientTLS struct {
 	Enabled bool `config:"enabled"`
 	// CAFile is the PEM file with the certificates that sign the servers'. Empty means those of the
 	// system.
-	CAFile string `config:"caFile"`
+	CAFile string `config:"caFile" applies:"contents"`
 	// CertFile is the PEM file with the client's certificate. Empty means none. It is read again
 	// when it changes.
-	CertFile string `config:"certFile"`
+	CertFile string `config:"certFile" applies:"contents"`
 	// KeyFile is the PEM file with the key of the client's certificate.
-	KeyFile string `config:"keyFile"`
+	KeyFile string `config:"keyFile" applies:"contents"`
 	// ServerName is the name that the servers' certificates must be for. Empty means the host of
 	// each address.
 	ServerName string `config:"serverName"`

@@ -56,7 +56,7 @@ type Counter interface{ Count() }
 // Table has the open connections. It is safe for concurrent use.
 type Table struct {
 	opts  Options
-	most  int
+	most  atomic.Int64
 	open  atomic.Int64
 	known atomic.Int64
 
@@ -78,11 +78,17 @@ const (
 
 // New returns a table without connections.
 func New(opts Options) *Table {
-	t := &Table{opts: opts, most: opts.Most}
-	if t.most == 0 {
-		t.most = math.MaxInt
-	}
+	t := &Table{opts: opts}
+	t.Limit(opts.Most)
 	return t
+}
+
+// Limit sets [Options].Most. Connections beyond it stay open until they are closed or displaced.
+func (t *Table) Limit(most int) {
+	if most == 0 {
+		most = math.MaxInt
+	}
+	t.most.Store(int64(most))
 }
 
 // Place is the place of a connection. It is safe for concurrent use. A nil Place is that of a
@@ -115,7 +121,7 @@ func (t *Table) Enter(conn io.Closer) *Place {
 	p.last.Store(now)
 	t.mu.Lock()
 	defer t.unlock()
-	if t.places() >= t.most && !t.makeRoom(now) {
+	if t.places() >= int(t.most.Load()) && !t.makeRoom(now) {
 		p.kind, p.spare = spared, true
 		if len(t.queues[spared]) >= spare && !t.displace(spared, now) {
 			t.opts.Refused.Count()
@@ -132,7 +138,7 @@ func (t *Table) places() int { return len(t.queues[stranger]) + len(t.queues[kno
 
 // makeRoom ends a connection to make room for a new one. mu is held.
 func (t *Table) makeRoom(now int64) bool {
-	if len(t.queues[stranger]) >= max(1, t.most/strangersShare) {
+	if len(t.queues[stranger]) >= max(1, int(t.most.Load())/strangersShare) {
 		return t.displace(stranger, now)
 	}
 	return t.displace(known, now) || t.displace(stranger, now)
@@ -226,7 +232,10 @@ func (t *Table) Open() int64 { return t.open.Load() }
 
 // Crowded reports whether known connections have more than the places that strangers cannot have.
 // Then protocols should end connections that are not needed.
-func (t *Table) Crowded() bool { return t.known.Load() > int64(t.most-t.most/strangersShare) }
+func (t *Table) Crowded() bool {
+	most := t.most.Load()
+	return t.known.Load() > most-most/strangersShare
+}
 
 // Begin says that a request has arrived. It returns false if the connection has been closed: then
 // nothing may be done for the request.

@@ -8,6 +8,7 @@ import (
 	"net/textproto"
 	"slices"
 	"strings"
+	"sync/atomic"
 )
 
 // The headers in which a proxy says who sent a request. A caller can send the others, because a
@@ -21,29 +22,51 @@ const (
 // Headers are all of them.
 func Headers() []string { return []string{For, Std, RealIP} }
 
-// Proxies are the proxies whose header is believed. The zero value believes nobody. Its methods
-// take the other end of the connection that a request came by, as host:port, and the request's
-// header with canonical names.
-type Proxies struct {
+// Proxies are the proxies whose header is believed. The zero value believes nobody. Copies believe the
+// same. Its methods take the other end of the connection that a request came by, as host:port, and the
+// request's header with canonical names. It is safe for concurrent use.
+type Proxies struct{ now *atomic.Pointer[believed] }
+
+// believed are proxies that do not change.
+type believed struct {
 	header string
 	nets   []netip.Prefix
 }
 
+// nobody is what the zero Proxies have.
+var nobody = new(believed)
+
 // New returns proxies with these addresses and networks, which say in a header, one of [Headers] in
 // any case, who sent a request.
 func New(header string, proxies []string) (p Proxies, err error) {
-	p.header = textproto.CanonicalMIMEHeaderKey(header)
-	if len(proxies) > 0 && !slices.Contains(Headers(), p.header) {
-		return p, fmt.Errorf("%q is not one of the headers %q", header, Headers())
+	p.now = new(atomic.Pointer[believed])
+	p.now.Store(nobody)
+	return p, p.Become(header, proxies)
+}
+
+// Become lets proxies that New has made, and their copies, be these. After an error they are as they
+// were.
+func (p *Proxies) Become(header string, proxies []string) error {
+	b := &believed{header: textproto.CanonicalMIMEHeaderKey(header)}
+	if len(proxies) > 0 && !slices.Contains(Headers(), b.header) {
+		return fmt.Errorf("%q is not one of the headers %q", header, Headers())
 	}
 	for _, text := range proxies {
 		net, err := Network(text)
 		if err != nil {
-			return p, err
+			return err
 		}
-		p.nets = append(p.nets, net)
+		b.nets = append(b.nets, net)
 	}
-	return p, nil
+	p.now.Store(b)
+	return nil
+}
+
+func (p *Proxies) believed() *believed {
+	if p.now == nil {
+		return nobody
+	}
+	return p.now.Load()
 }
 
 // Network reads an address, without a zone, or a network, as the one that requests come from: an
@@ -65,7 +88,7 @@ func Network(text string) (netip.Prefix, error) {
 	return net, nil
 }
 
-func (p *Proxies) trust(addr netip.Addr) bool {
+func (p *believed) trust(addr netip.Addr) bool {
 	return slices.ContainsFunc(p.nets, func(net netip.Prefix) bool { return net.Contains(addr) })
 }
 
@@ -73,13 +96,13 @@ func (p *Proxies) trust(addr netip.Addr) bool {
 // no trusted proxy, or the first one. What callers claim stands before it. If a proxy names no
 // address there, it is that of the proxy. It is invalid if the connection has none.
 func (p *Proxies) Addr(peer string, header map[string][]string) netip.Addr {
-	addr, _ := p.sender(peer, header)
+	addr, _ := p.believed().sender(peer, header)
 	return addr
 }
 
 // sender returns the address that sent a request, and the element of the header that names it, ""
 // if it is the other end of the connection.
-func (p *Proxies) sender(peer string, header map[string][]string) (addr netip.Addr, named string) {
+func (p *believed) sender(peer string, header map[string][]string) (addr netip.Addr, named string) {
 	addr = addrOf(peer)
 	for _, line := range slices.Backward(header[p.header]) {
 		for line != "" {
@@ -103,7 +126,7 @@ func (p *Proxies) sender(peer string, header map[string][]string) (addr netip.Ad
 }
 
 // read returns the address in an element of the header, invalid if there is none.
-func (p *Proxies) read(element string) netip.Addr {
+func (p *believed) read(element string) netip.Addr {
 	if p.header == Std {
 		return parse(param(element, "for"))
 	}
@@ -159,7 +182,7 @@ func addrOf(peer string) netip.Addr {
 
 // Text returns Addr as text. It does not allocate if no proxy is trusted.
 func (p *Proxies) Text(peer string, header map[string][]string) string {
-	if len(p.nets) > 0 {
+	if len(p.believed().nets) > 0 {
 		if addr := p.Addr(peer, header); addr.IsValid() {
 			return addr.String()
 		}
@@ -180,10 +203,11 @@ func Host(text string) string {
 // Encrypted reports whether trusted proxies say that the sender uses HTTPS: by the parameter proto
 // of Forwarded, or else by X-Forwarded-Proto.
 func (p *Proxies) Encrypted(peer string, header map[string][]string) bool {
-	if p.header == Std {
-		_, named := p.sender(peer, header)
+	now := p.believed()
+	if now.header == Std {
+		_, named := now.sender(peer, header)
 		return strings.EqualFold(param(named, "proto"), "https")
 	}
 	scheme, _, _ := strings.Cut(textproto.MIMEHeader(header).Get("X-Forwarded-Proto"), ",")
-	return strings.EqualFold(strings.TrimSpace(scheme), "https") && p.trust(addrOf(peer))
+	return strings.EqualFold(strings.TrimSpace(scheme), "https") && now.trust(addrOf(peer))
 }

@@ -8,6 +8,12 @@ import (
 	"github.com/seqd/seqd/internal/testing/must"
 )
 
+func newAccessLog(kind string, perSecond int) *AccessLog {
+	l := new(AccessLog)
+	l.Limit(kind, perSecond)
+	return l
+}
+
 // TestAccessLogIsSampled sends a flood. The first lines of each second are written, the next line
 // says how many were left out, and failures are still logged.
 func TestAccessLogIsSampled(t *testing.T) {

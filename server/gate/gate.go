@@ -12,7 +12,9 @@
 package gate
 
 import (
+	"cmp"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/seqd/seqd"
@@ -73,16 +75,16 @@ type Gate struct {
 	Closed      Closed
 	// IDs are the IDs of requests.
 	IDs *IDs
-	// AccessLog decides which requests are logged; nil if none are.
-	AccessLog *AccessLog
+	// AccessLog decides which requests are logged.
+	AccessLog AccessLog
 	// Guard is nil if everybody may call.
 	Guard Guard
-	// MaxCount is the largest number of numbers in a request.
-	MaxCount int
 	// Log is for operators.
 	Log *slog.Logger
 	// Failures is for lines that a caller can cause with each request.
 	Failures *fewlines.Log
+
+	maxCount atomic.Int64
 }
 
 // New returns a gate of a service that is starting.
@@ -90,16 +92,27 @@ func New(opts Options) *Gate {
 	g := &Gate{
 		Requests: NewPlaces(opts.MaxInFlight, "server.maxInFlight", opts.Log),
 		Room:     newRoom(opts.MaxInFlightBytes, opts.Log),
-		IDs:      newIDs(), Guard: opts.Guard, MaxCount: opts.MaxCount,
+		IDs:      newIDs(), Guard: opts.Guard,
 		Log: opts.Log, Failures: fewlines.New(opts.Log),
 	}
 	g.Connections, g.Closed = newConnections(opts.MaxConnections, opts.FirstRequest, opts.Log)
 	g.begin()
-	if opts.AccessLog != "" && opts.AccessLog != "off" {
-		g.AccessLog = newAccessLog(opts.AccessLog, opts.AccessLogPerSecond)
-	}
+	g.Limit(opts)
 	return g
 }
+
+// Limit sets the limits and the access log; it ignores the other options. What is under way goes on, also
+// if the limits are lower now.
+func (g *Gate) Limit(opts Options) {
+	g.maxCount.Store(int64(opts.MaxCount))
+	g.Requests.Limit(opts.MaxInFlight)
+	g.Room.Limit(opts.MaxInFlightBytes)
+	g.Connections.Limit(opts.MaxConnections)
+	g.AccessLog.Limit(cmp.Or(opts.AccessLog, "off"), opts.AccessLogPerSecond)
+}
+
+// MaxCount is the largest number of numbers in a request.
+func (g *Gate) MaxCount() int { return int(g.maxCount.Load()) }
 
 // Allow checks the secret of a token, "" for none. It returns who calls, with an error too if the
 // token is known. If everybody may call, it returns the zero Identity, and ignores the secret.
@@ -118,8 +131,8 @@ func (g *Gate) AllowDigest(digest *access.Digest, scope, counter string) (who ac
 
 // CheckCount returns an error unless n numbers may be requested at once.
 func (g *Gate) CheckCount(n int64) error {
-	if n < 1 || n > int64(g.MaxCount) {
-		return seqd.Errorf(seqd.CodeInvalidCount, "count is %d and must be a whole number from 1 to %d", n, g.MaxCount)
+	if most := g.maxCount.Load(); n < 1 || n > most {
+		return seqd.Errorf(seqd.CodeInvalidCount, "count is %d and must be a whole number from 1 to %d", n, most)
 	}
 	return nil
 }

@@ -16,10 +16,15 @@ import (
 type Places struct {
 	// Refused are the requests that found no place. Callers of Enter count them.
 	Refused *Episodes
-	refusal *seqd.Error
-	most    int64
+	limit   atomic.Pointer[limit]
 	now     atomic.Int64
 	entered atomic.Int64
+}
+
+// limit is how many places there are, and the refusal if all are taken.
+type limit struct {
+	most    int64
+	refusal *seqd.Error
 }
 
 // retryAfter is how long a client should wait after a refusal.
@@ -27,11 +32,14 @@ const retryAfter = time.Second
 
 // NewPlaces returns a limit; 0 means none. bound is what the limit is called in the log.
 func NewPlaces(most int, bound string, log *slog.Logger) *Places {
-	return &Places{
-		Refused: NewEpisodes("requests were refused: "+bound+" are being answered", log),
-		refusal: overloaded(strconv.Itoa(most) + " requests are being answered already"),
-		most:    orNone(int64(most)),
-	}
+	p := &Places{Refused: NewEpisodes("requests were refused: "+bound+" are being answered", log)}
+	p.Limit(most)
+	return p
+}
+
+// Limit sets the limit; 0 means none. Requests that have a place keep it.
+func (p *Places) Limit(most int) {
+	p.limit.Store(&limit{orNone(int64(most)), overloaded(strconv.Itoa(most) + " requests are being answered already")})
 }
 
 // overloaded returns a refusal for lack of places or room.
@@ -48,14 +56,15 @@ func orNone(most int64) int64 {
 }
 
 // Refusal returns why a request without a place is refused. Its detail needs no escaping in JSON.
-func (p *Places) Refusal() *seqd.Error { return p.refusal }
+func (p *Places) Refusal() *seqd.Error { return p.limit.Load().refusal }
 
 // Enter takes a place, and reports whether there was one. If not, it writes nothing to memory, so
 // that refused requests do not slow down the others.
 func (p *Places) Enter() bool {
+	most := p.limit.Load().most
 	for {
 		n := p.now.Load()
-		if n >= p.most {
+		if n >= most {
 			return false
 		}
 		if p.now.CompareAndSwap(n, n+1) {

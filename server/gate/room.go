@@ -21,9 +21,8 @@ import (
 type Room struct {
 	// Refused are the answers that found no room. Callers of Borrow count them.
 	Refused      *Episodes
-	refusal      *seqd.Error
+	refusal      atomic.Pointer[seqd.Error]
 	large, small account
-	unbounded    bool
 	// numbers and items are the recent sizes of one unit of an answer (an ID, an item of a list), by
 	// a hash of what was requested. A collision costs accuracy and nothing else. An item can be a
 	// thousand times as large as an ID, so they never collide.
@@ -32,18 +31,16 @@ type Room struct {
 }
 
 // account is a part of a room.
-type account struct {
-	most int64
-	now  atomic.Int64
-}
+type account struct{ most, now atomic.Int64 }
 
 // take takes bytes from the account, or all of the account if bytes is more than that. taken is 0
 // if it does not have enough.
 func (a *account) take(bytes int64) (taken int64) {
-	bytes = min(bytes, a.most)
+	most := a.most.Load()
+	bytes = min(bytes, most)
 	for {
 		now := a.now.Load()
-		if now > a.most-bytes {
+		if now > most-bytes {
 			return 0
 		}
 		if a.now.CompareAndSwap(now, now+bytes) {
@@ -64,18 +61,24 @@ const (
 )
 
 func newRoom(most int64, log *slog.Logger) *Room {
-	detail := fmt.Sprintf("answers already take the %d bytes of memory that they may have; try again later, or request fewer at a time", most)
-	r := &Room{
-		Refused: NewEpisodes("requests were refused: answers take server.maxInFlightBytes", log),
-		refusal: overloaded(detail), seed: maphash.MakeSeed(), unbounded: most == 0,
-	}
-	r.small.most = orNone(most) / smallShare
-	r.large.most = orNone(most) - r.small.most
+	r := &Room{Refused: NewEpisodes("requests were refused: answers take server.maxInFlightBytes", log), seed: maphash.MakeSeed()}
+	r.Limit(most)
 	return r
 }
 
+// Limit sets the limit; 0 means none. Answers that have borrowed keep it.
+func (r *Room) Limit(most int64) {
+	r.refusal.Store(overloaded(fmt.Sprintf("answers already take the %d bytes of memory that they may have; try again later, or request fewer at a time", most)))
+	small := orNone(most) / smallShare
+	r.small.most.Store(small)
+	r.large.most.Store(orNone(most) - small)
+}
+
+// unbounded reports whether there is no limit.
+func (r *Room) unbounded() bool { return r.small.most.Load() == orNone(0)/smallShare }
+
 // Refusal returns why an answer without room is refused. Its detail needs no escaping in JSON.
-func (r *Room) Refusal() *seqd.Error { return r.refusal }
+func (r *Room) Refusal() *seqd.Error { return r.refusal.Load() }
 
 // Few is how many numbers an answer may have without borrowing: such an answer takes less memory
 // than its connection.
@@ -112,13 +115,13 @@ func (r *Room) Borrow(what string, units int, of Unit) (l Loan, ok bool) {
 	}
 	size := &sizes[maphash.String(r.seed, what)%uint64(len(sizes))]
 	l = Loan{from: &r.small, unit: of, size: size, units: int64(max(units, 1))}
-	if r.unbounded {
+	if r.unbounded() {
 		return l, true
 	}
 	each, first := size.expected(of.usual)
 	l.first = first
 	bytes := 2 * each * l.units
-	if bytes > r.small.most/smallest {
+	if bytes > r.small.most.Load()/smallest {
 		l.from = &r.large
 	}
 	l.bytes = l.from.take(bytes)

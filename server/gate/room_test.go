@@ -119,7 +119,7 @@ func TestNoMoreThanBorrowed(t *testing.T) {
 	r := newKnown(1<<20, 5000)
 	l, _ := r.Borrow("order", 10_000, Numbers)
 	defer l.End()
-	must.Equal(t, l.Expected(), r.large.most, "the bytes expected, as many as were borrowed,")
+	must.Equal(t, l.Expected(), r.large.most.Load(), "the bytes expected, as many as were borrowed,")
 }
 
 // TestFirstAnswerOfAKind checks that requests before the first answer of a kind wait for it, but

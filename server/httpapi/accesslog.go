@@ -15,7 +15,7 @@ import (
 
 // accessLog writes the access log.
 type accessLog struct {
-	lines   *gate.AccessLog // nil without an access log
+	lines   *gate.AccessLog
 	log     *slog.Logger
 	proxies forwarded.Proxies
 }

@@ -34,13 +34,13 @@ const (
 // forget it. Other requests get one if their caller has no right to make them.
 func audited(c *gin.Context) bool {
 	route := c.FullPath()
-	return administrative(c) && (c.Request.Method != http.MethodGet || !strings.HasPrefix(route, "/biz-types") && !strings.HasPrefix(route, poolsRoute) && !ofSubscriptions(route))
+	return administrative(c) && (c.Request.Method != http.MethodGet || !strings.HasPrefix(route, "/biz-types") && route != levelPath && !strings.HasPrefix(route, poolsRoute) && !ofSubscriptions(route))
 }
 
 // administrative reports whether a request is for one of the routes of administrators.
 func administrative(c *gin.Context) bool {
 	route := c.FullPath()
-	return strings.HasPrefix(route, "/tokens") || strings.HasPrefix(route, "/biz-types") || strings.HasPrefix(route, poolsRoute) || ofSubscriptions(route) || route == auditPath || route == snapshotPath
+	return strings.HasPrefix(route, "/tokens") || strings.HasPrefix(route, "/biz-types") || strings.HasPrefix(route, poolsRoute) || ofSubscriptions(route) || route == auditPath || route == snapshotPath || route == ReloadPath || route == levelPath
 }
 
 // setTarget says what is being changed, if the path does not. name must be valid, because it is

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/server/access"
+	"github.com/seqd/seqd/server/httpapi"
 	"github.com/seqd/seqd/server/metrics"
 )
 
@@ -39,6 +40,7 @@ func TestDocumentHasEveryRoute(t *testing.T) {
 	api := newStarting(t, func(o *options) {
 		o.Metrics = metrics.New(metrics.Options{})
 		o.Tokens = access.New(access.Options{Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+		o.Reloader = struct{ httpapi.Reloader }{}
 	})
 	var document struct {
 		Paths map[string]map[string]any

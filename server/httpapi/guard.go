@@ -3,6 +3,7 @@ package httpapi
 import (
 	"cmp"
 	"net/http"
+	"sync/atomic"
 
 	"github.com/gin-gonic/gin"
 
@@ -33,14 +34,27 @@ func callerOf(c *gin.Context, proxies *forwarded.Proxies) seqd.Caller {
 
 // admission decides whether a caller may make a request.
 type admission struct {
-	guard         gate.Guard
+	guard  gate.Guard
+	open   atomic.Pointer[open]
+	extras *extras
+}
+
+// open is what is open without a token.
+type open struct {
 	pages         *pages // used where the caller of a request needs no token
 	publicMetrics bool
-	extras        *extras
 }
 
 func newAdmission(g *gate.Gate, opts Options, extras *extras) *admission {
-	return &admission{guard: g.Guard, pages: newPages(opts.Hosts, g.Guard != nil, g.Log), publicMetrics: opts.PublicMetrics, extras: extras}
+	a := &admission{guard: g.Guard, extras: extras}
+	a.open.Store(&open{newPages(opts.Hosts, g.Guard != nil, g.Log), opts.PublicMetrics})
+	return a
+}
+
+// reopen lets requests with these Hosts pass, and opens the metrics or not. It forgets which Host passed
+// before.
+func (a *admission) reopen(opts Options) {
+	a.open.Store(&open{a.open.Load().pages.with(opts.Hosts), opts.PublicMetrics})
 }
 
 // allow returns an error if the caller may not make the request.
@@ -58,18 +72,19 @@ func (a *admission) admitted(c *gin.Context) error {
 	if !linked && speculative(c.Request) {
 		return errSpeculative
 	}
+	open := a.open.Load()
 	switch {
 	case a.guard == nil && linked:
-		return a.pages.checkHost(c.Request, false)
+		return open.pages.checkHost(c.Request, false)
 	case a.guard == nil || x != nil && x.Guests:
-		return a.pages.check(c.Request, isProbe(c))
+		return open.pages.check(c.Request, isProbe(c))
 	case x != nil: // it checks the token itself
 		return nil
 	}
-	needs := a.need(c)
+	needs := open.need(c)
 	if needs.nothing {
 		if c.FullPath() == metricsPath && !a.mayRead(c) {
-			return a.pages.checkHost(c.Request, true)
+			return open.pages.checkHost(c.Request, true)
 		}
 		return nil
 	}
@@ -127,7 +142,7 @@ type needs struct {
 // need returns what a request needs. Only the route decides this, so the path cannot be
 // interpreted in two ways. A route that is not listed here needs the scope read or, for a change,
 // admin: a new route is closed until it is opened.
-func (a *admission) need(c *gin.Context) needs {
+func (o *open) need(c *gin.Context) needs {
 	switch route := c.FullPath(); {
 	case route == "/seq/:bizType" || route == reserveRoute:
 		return needs{scope: access.ScopeIssue, counter: seqd.CounterOf(c.Param("bizType"), keyIn(c.Request.URL.RawQuery))}
@@ -150,7 +165,7 @@ func (a *admission) need(c *gin.Context) needs {
 	case route == "/healthz" || route == "/readyz" || route == errorRoute:
 		return needs{nothing: true}
 	case route == "/openapi.json" || route == "/docs" || route == "/metrics":
-		return needs{scope: access.ScopeRead, nothing: a.publicMetrics}
+		return needs{scope: access.ScopeRead, nothing: o.publicMetrics}
 	case route == "": // nothing is there, or not for this method: any token may learn that
 		return needs{nothing: c.Request.URL.Path == "/healthz" || c.Request.URL.Path == "/readyz"}
 	case c.Request.Method == http.MethodGet || c.Request.Method == http.MethodHead:

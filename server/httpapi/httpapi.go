@@ -6,7 +6,7 @@
 // resources, probes, tokenRoutes, the functions of /biz-types and /nodes. errorWriter writes every
 // error.
 //
-// To add a route, register it in API.routes, decide in admission.need which scope it needs, and
+// To add a route, register it in API.routes, decide in open.need which scope it needs, and
 // describe it in package openapi. CONTRIBUTING.md says how to add an error code. Routes whose
 // errors have another shape come from other packages: [Extra].
 package httpapi
@@ -42,6 +42,8 @@ type Options struct {
 	Tokens Tokens
 	// Audit gets the audit lines, and shows them at /audit.
 	Audit admin.Audit
+	// Reloader reads the configuration again. If it is nil, there are no routes for that.
+	Reloader Reloader
 	// Settings is what GET /settings answers, a value that can be encoded as JSON. It is called
 	// once. If it is nil, there is no such route.
 	Settings func() any
@@ -69,7 +71,7 @@ func New(g *gate.Gate, opts Options) (*API, error) {
 	a := &API{
 		engine: engine, gate: g, middleware: m,
 		issuing: &issuing{
-			gate: g, errors: m.errors, tracing: m.tracing, noRoom: newBusyReply(g.Room.Refused, g.Room.Refusal()),
+			gate: g, errors: m.errors, tracing: m.tracing, noRoom: newBusyReply(g.Room.Refused, g.Room.Refusal),
 			keyed: &keyed{gate: g}, proxies: opts.Proxies,
 		},
 	}
@@ -112,6 +114,9 @@ func (a *API) routes(opts Options) {
 	e.GET(auditPath, a.lent(listAudit(opts.Audit)))
 	if opts.Settings != nil {
 		e.GET("/settings", a.lent(settingsRoute(opts.Settings)))
+	}
+	if opts.Reloader != nil {
+		a.reloadRoutes(opts.Reloader)
 	}
 	if opts.Profiles {
 		e.GET(profileRoute, errs.handler(profile))

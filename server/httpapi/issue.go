@@ -62,7 +62,7 @@ func (i *issuing) answer(c *gin.Context, want seqd.Want) {
 		i.errors.fail(c, err)
 		return
 	}
-	o, err := readOrder(c.Request.URL.RawQuery, want, i.gate.MaxCount)
+	o, err := readOrder(c.Request.URL.RawQuery, want, i.gate.MaxCount())
 	if err != nil {
 		i.errors.fail(c, err)
 		return

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -18,7 +19,7 @@ type middleware struct {
 	tracing  *tracing
 	access   accessLog
 	audit    auditLog
-	limits   limits
+	limits   *limits
 	inFlight *inFlightLimits
 	errors   *errorWriter
 	extras   *extras
@@ -31,12 +32,12 @@ func newMiddleware(g *gate.Gate, opts Options) *middleware {
 	tracing, extras := &tracing{opts.Tracer}, newExtras(opts.Extra)
 	return &middleware{
 		gate: g, tracing: tracing,
-		access:   accessLog{lines: g.AccessLog, log: g.Log, proxies: opts.Proxies},
+		access:   accessLog{lines: &g.AccessLog, log: g.Log, proxies: opts.Proxies},
 		audit:    auditLog{opts.Audit, opts.Proxies},
-		limits:   limits{admission: newAdmission(g, opts, extras), bodies: bodyReader{most: opts.MaxBodyBytes}, extras: extras},
+		limits:   newLimits(g, opts, extras),
 		inFlight: newInFlightLimits(g, opts), errors: &errorWriter{failures: g.Failures, tracing: tracing, extras: extras},
 		extras: extras, encrypted: opts.TLS,
-		noPlace: newBusyReply(gate.NewEpisodes("requests were refused: so many connections are open that only probes are answered on new ones", g.Log), gate.NoPlace()),
+		noPlace: newBusyReply(gate.NewEpisodes("requests were refused: so many connections are open that only probes are answered on new ones", g.Log), gate.NoPlace),
 	}
 }
 
@@ -69,7 +70,7 @@ func (m *middleware) around(c *gin.Context) {
 			defer endSpan(c, span, id[0])
 		}
 	}
-	if m.access.lines != nil {
+	if m.access.lines.On() {
 		defer m.access.write(c, id[0], time.Now())
 	}
 	audit := audited(c) || m.extras.changes(c)
@@ -156,8 +157,20 @@ func (m *middleware) ends(r *http.Request) bool {
 // limits are the limits of every request, whatever its route does.
 type limits struct {
 	admission *admission
-	bodies    bodyReader
 	extras    *extras
+	mostBody  atomic.Int64 // the largest body, in bytes
+}
+
+func newLimits(g *gate.Gate, opts Options, extras *extras) *limits {
+	l := &limits{admission: newAdmission(g, opts, extras), extras: extras}
+	l.mostBody.Store(opts.MaxBodyBytes)
+	return l
+}
+
+// change applies the options that a reload changes.
+func (l *limits) change(opts Options) {
+	l.admission.reopen(opts)
+	l.mostBody.Store(opts.MaxBodyBytes)
 }
 
 // maxURIBytes is the longest request target. A longer one is answered with 414.
@@ -181,19 +194,19 @@ func (l *limits) check(c *gin.Context) error {
 	if err := l.checkKeyless(c); err != nil {
 		return err
 	}
-	media := mediaOf(c)
+	media, bodies := mediaOf(c), bodyReader{most: l.mostBody.Load()}
 	if media != nil && l.extras.of(c) == nil {
-		return l.bodies.hold(c, media)
+		return bodies.hold(c, media)
 	}
 	switch {
 	case c.Request.ContentLength == 0:
 		return nil
 	case l.extras.readsForm(c): // of somebody who has shown no token yet
-		return bodyReader{most: min(l.bodies.most, maxFormBytes)}.hold(c, mediaForm)
+		return bodyReader{most: min(bodies.most, maxFormBytes)}.hold(c, mediaForm)
 	case l.extras.object(c) > 0:
 		return bodyReader{most: l.extras.object(c)}.hold(c, mediaJSON)
 	case l.extras.of(c) == nil && c.FullPath() != "":
-		return l.bodies.refuse(c)
+		return bodies.refuse(c)
 	}
-	return l.bodies.discard(c)
+	return bodies.discard(c)
 }

@@ -17,9 +17,15 @@ import (
 
 // busyReply refuses requests for lack of places or room.
 type busyReply struct {
-	before  []byte // the answer up to its request ID
+	written atomic.Pointer[refusal]
 	refused *gate.Episodes
-	refusal *seqd.Error
+	refusal func() *seqd.Error // the same until a limit changes
+}
+
+// refusal is an answer that refuses requests.
+type refusal struct {
+	of     *seqd.Error
+	before []byte // the answer up to its request ID
 }
 
 // mostScrapes is how many requests for metrics are answered at once. It is more than any number of
@@ -78,10 +84,19 @@ func tooEarly(r *http.Request) bool {
 }
 
 // newBusyReply returns a reply with that refusal, whose detail must need no escaping in JSON.
-func newBusyReply(refused *gate.Episodes, refusal *seqd.Error) *busyReply {
-	p := newProblem(refusal)
-	before := `","title":"` + p.Title + `","status":` + strconv.Itoa(p.Status) + `,"code":"` + string(p.Code) + `","detail":"` + p.Detail + `","requestId":"`
-	return &busyReply{before: []byte(before), refused: refused, refusal: refusal}
+func newBusyReply(refused *gate.Episodes, refusal func() *seqd.Error) *busyReply {
+	return &busyReply{refused: refused, refusal: refusal}
+}
+
+// now returns the present answer.
+func (f *busyReply) now() *refusal {
+	of, w := f.refusal(), f.written.Load()
+	if w == nil || w.of != of {
+		p := newProblem(of)
+		w = &refusal{of, []byte(`","title":"` + p.Title + `","status":` + strconv.Itoa(p.Status) + `,"code":"` + string(p.Code) + `","detail":"` + p.Detail + `","requestId":"`)}
+		f.written.Store(w)
+	}
+	return w
 }
 
 // answer refuses a request, at once if the caller heeds Retry-After. It creates nothing but the
@@ -93,8 +108,9 @@ func (f *busyReply) answer(c *gin.Context) {
 	header["Retry-After"] = oneSecond
 	x := exchanges.Get().(*exchange)
 	defer x.release()
-	x.body = appendType(append(x.body, `{"type":"`...), c, f.refusal.Code)
-	x.body = append(x.body, f.before...)
+	now := f.now()
+	x.body = appendType(append(x.body, `{"type":"`...), c, now.of.Code)
+	x.body = append(x.body, now.before...)
 	x.body = append(x.body, requestID(c)...) // a checked ID needs no escaping
 	x.body = append(x.body, "\"}\n"...)
 	write(c, http.StatusServiceUnavailable, problemType, x.body)
@@ -115,11 +131,15 @@ type inFlightLimits struct {
 	standby  *inFlight // that wait for a worker ID
 	events   *inFlight // that wait for events
 	results  *inFlight // that download results of jobs
+	reloads  *inFlight // that change how the node works
 }
 
 // mostDownloads is how many results, snapshots and lists are downloaded at once. A download takes as long as its caller
 // likes, and some hundred KB of memory.
 const mostDownloads = 64
+
+// mostReloads is how many reloads wait for each other.
+const mostReloads = 8
 
 // inFlight is a limit of how many requests are answered at once, with its refusal.
 type inFlight struct {
@@ -128,7 +148,7 @@ type inFlight struct {
 }
 
 func newInFlight(p *gate.Places) *inFlight {
-	return &inFlight{Places: p, busy: newBusyReply(p.Refused, p.Refusal())}
+	return &inFlight{Places: p, busy: newBusyReply(p.Refused, p.Refusal)}
 }
 
 func newInFlightLimits(g *gate.Gate, opts Options) *inFlightLimits {
@@ -137,6 +157,7 @@ func newInFlightLimits(g *gate.Gate, opts Options) *inFlightLimits {
 		standby:  newInFlight(gate.NewPlaces(mostStandby, "the most requests for worker IDs", g.Log)),
 		events:   newInFlight(gate.NewPlaces(mostStandby, "the most requests for events", g.Log)),
 		results:  newInFlight(gate.NewPlaces(mostDownloads, "the most downloads", g.Log)),
+		reloads:  newInFlight(gate.NewPlaces(mostReloads, "the most reloads", g.Log)),
 	}
 	if opts.Metrics != nil {
 		p.scrapes = newInFlight(gate.NewPlaces(mostScrapes, "the most requests for metrics", g.Log))
@@ -149,7 +170,7 @@ func newInFlightLimits(g *gate.Gate, opts Options) *inFlightLimits {
 // load would fall on the others. Scrapes of Prometheus must be answered as well, because they show
 // the overload. They have places of their own, so that they cannot be used to exceed the limit.
 // Requests for worker IDs and for events may wait for a minute, and downloads may take hours: these must
-// not keep others out.
+// not keep others out. A reload may be what ends the overload.
 func (p *inFlightLimits) of(c *gin.Context) *inFlight {
 	switch c.FullPath() {
 	case "/healthz", "/readyz":
@@ -166,6 +187,8 @@ func (p *inFlightLimits) of(c *gin.Context) *inFlight {
 		if downloads(c) {
 			return p.results
 		}
+	case ReloadPath, levelPath:
+		return p.reloads
 	}
 	return p.requests
 }

@@ -34,10 +34,16 @@ type pages struct {
 // newPages returns the rule for a service with these names and IP addresses. guarded is true if
 // callers need tokens on most routes.
 func newPages(hosts []string, guarded bool, log *slog.Logger) *pages {
-	p := &pages{refused: gate.NewEpisodes("requests were refused: their Host is not in server.hosts, and they need no token", log)}
+	p := pages{refused: gate.NewEpisodes("requests were refused: their Host is not in server.hosts, and they need no token", log)}
 	if !guarded {
 		p.remedy = ", or configure tokens (auth.tokens)"
 	}
+	return p.with(hosts)
+}
+
+// with returns the same rule for other names and addresses.
+func (p *pages) with(hosts []string) *pages {
+	p = &pages{remedy: p.remedy, refused: p.refused}
 	for _, host := range hosts {
 		if addr, err := netip.ParseAddr(host); err == nil {
 			p.addrs = append(p.addrs, addr)

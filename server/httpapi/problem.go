@@ -146,7 +146,7 @@ func (w *errorWriter) refuse(c *gin.Context, why *busyReply) {
 	c.Abort()
 	if x := w.extras.of(c); x != nil && x.Fail != nil {
 		why.count(c)
-		w.failExtra(c, x, why.refusal)
+		w.failExtra(c, x, why.refusal())
 		return
 	}
 	w.tracing.code(c, seqd.CodeOverloaded)

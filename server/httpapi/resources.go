@@ -40,12 +40,13 @@ func (r resources) eraseHistory(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := readQuery(c.Request.URL.RawQuery, "before", "caller", "after"); err != nil {
+	read, err := readQuery(c.Request.URL.RawQuery, "before", "caller", "after")
+	if err != nil {
 		return err
 	}
-	query, err := url.ParseQuery(c.Request.URL.RawQuery)
-	if err != nil {
-		return seqd.Errorf(seqd.CodeInvalidRequest, "the query cannot be read")
+	query := make(url.Values, len(read))
+	for name, value := range read {
+		query.Set(name, value)
 	}
 	erased, err := issuer.Erase(c.Request.Context(), c.Param("bizType"), "history", query)
 	if err != nil {

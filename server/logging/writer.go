@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 )
@@ -44,6 +45,9 @@ func newWriter(out io.Writer, notice func(dropped int64) []byte) *Writer {
 
 // SetLevel sets the lowest level that is logged.
 func (l *Writer) SetLevel(text string) { l.level.Set(levelOf(text)) }
+
+// Level returns the lowest level that is logged.
+func (l *Writer) Level() string { return strings.ToLower(l.level.Level().String()) }
 
 // Write takes one line. It never blocks and never fails.
 func (l *Writer) Write(line []byte) (int, error) {

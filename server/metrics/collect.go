@@ -56,10 +56,11 @@ type Source struct {
 	Jobs func() Jobs
 	// Deliveries are what this node measures of subscriptions.
 	Deliveries func() Deliveries
-	// ReloadFailures counts configurations that could not be read again, and ReloadFailed reports
-	// whether that is so of the last one.
+	// ReloadFailures counts configurations that could not be read again.
 	ReloadFailures func() int64
-	ReloadFailed   func() bool
+	// Configuration returns when the configuration was read, whether a later one could not be read, and
+	// whether a part of it needs a restart.
+	Configuration func() (readAt time.Time, failed, restart bool)
 	// LinesDropped and LinesSkipped count log lines, SpansDropped counts spans that were left out.
 	LinesDropped, LinesSkipped, SpansDropped func() int64
 }
@@ -178,8 +179,11 @@ func (m *Metrics) collectProcess(to chan<- prometheus.Metric, s Source) {
 			f.send(to, float64(count()))
 		}
 	}
-	if s.ReloadFailed != nil {
-		reloadFailed.send(to, truth(s.ReloadFailed()))
+	if s.Configuration != nil {
+		readAt, failed, restart := s.Configuration()
+		configRead.send(to, float64(readAt.UnixMilli())/1000)
+		configFailed.send(to, truth(failed))
+		configRestart.send(to, truth(restart))
 	}
 	if s.HTTP != nil {
 		h := s.HTTP()

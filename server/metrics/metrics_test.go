@@ -401,7 +401,8 @@ func driven(t *testing.T) *Metrics {
 		},
 		Feed:           func() (int64, int64, int64) { return 1, 1, 1 },
 		AnswerBytes:    func() (int64, int64) { return 1, 2 },
-		ReloadFailures: one, ReloadFailed: func() bool { return true }, LinesDropped: one, LinesSkipped: one, SpansDropped: one,
+		Configuration:  func() (time.Time, bool, bool) { return time.Unix(1, 0), true, true },
+		ReloadFailures: one, LinesDropped: one, LinesSkipped: one, SpansDropped: one,
 	})
 	m.Route("/seq/{bizType}")("GET", 200, time.Millisecond)
 	m.StoreTook("counters.allocate", time.Millisecond)

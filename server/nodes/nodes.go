@@ -73,6 +73,8 @@ type Options struct {
 	// Coordination returns the ID of what keeps the session of the node, "" if that is not known,
 	// whether that is a coordinator, and why this node cannot use it, "" if it can. It may be nil.
 	Coordination func() (id string, used bool, trouble string)
+	// Config returns which configuration the node has read. It may be nil.
+	Config func() *admin.NodeConfig
 	// Redis returns whether this node or the others use Redis, and why this one cannot, "" if it
 	// can. It may be nil.
 	Redis func() (used bool, trouble string)
@@ -128,6 +130,9 @@ func (n *Nodes) self(store error) admin.Node {
 		if offset, ok := o.ClockOffset(); ok {
 			self.ClockOffsetMS = new(float64(offset) / float64(time.Millisecond))
 		}
+	}
+	if o.Config != nil {
+		self.Config = o.Config()
 	}
 	self.Backends["store"] = backend("")
 	if store != nil {

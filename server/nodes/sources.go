@@ -80,6 +80,22 @@ func MixedIn(ctx context.Context, store persist.Store, from string) (*seqd.Error
 	return SourcesOf(append(list, admin.Node{Host: "this configuration", BizTypesFrom: from})).Mixed(), err
 }
 
+// Unlike returns the names of the nodes that use a store and whose configurations say something else of what
+// all nodes need alike: see [admin.NodeConfig].
+func Unlike(ctx context.Context, store persist.Store, alike string) (names []string, err error) {
+	now, err := store.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list, err := listed(ctx, store.Documents(), now, "")
+	for _, node := range list {
+		if node.Config != nil && node.Config.Alike != alike {
+			names = append(names, shown(node))
+		}
+	}
+	return names, err
+}
+
 // Mixed returns why an operator has to look at the nodes, as far as this node knew a few seconds ago:
 // see [Sources.Mixed].
 func (n *Nodes) Mixed() *seqd.Error { return n.mixed.Load() }

@@ -1,13 +1,29 @@
 package nodes
 
 import (
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/must"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/server/admin"
 )
+
+// A node whose configuration differs in what all nodes need alike is named, and one that does not say is not.
+func TestUnlike(t *testing.T) {
+	store := memory.New(time.Now)
+	for i, body := range []string{`{"id":"0","host":"a","config":{"alike":"x"}}`, `{"id":"1","host":"b","config":{"alike":"y"}}`, `{"id":"2","host":"c"}`} {
+		now := time.Now()
+		must.Do(t, store.Documents().Create(t.Context(), persist.Document{
+			Kind: kind, Key: strconv.Itoa(i), Revision: 1, Body: body, Timestamp: now.UnixMilli(), Expires: now.Add(time.Hour).UnixMilli(),
+		}))
+	}
+	must.Equal(t, strings.Join(must.Get(Unlike(t.Context(), store, "x"))(t), " "), "b")
+}
 
 // The oldest node that says so decides where sessions are.
 func TestElsewhere(t *testing.T) {

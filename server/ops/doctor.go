@@ -52,7 +52,7 @@ func Doctor(ctx context.Context, cfg *config.Config, log io.Reader) []doctor.Sec
 }
 
 // elsewhere returns for what a store names another Redis than that of a client, or another coordinator
-// than that of the configuration.
+// than that of the configuration, and which nodes have another configuration where all need the same.
 func elsewhere(ctx context.Context, cfg *config.Config, store persist.Store, client redis.UniversalClient) (found []doctor.Finding, err error) {
 	const key, change = "redis.addrs", "compare redis.addrs, redis.db, redis.keyPrefix, coordination and snowflake.registry of all nodes"
 	cause, err := idempotency.Elsewhere(ctx, store.Documents(), client, cfg.Redis.KeyPrefix)
@@ -60,6 +60,15 @@ func elsewhere(ctx context.Context, cfg *config.Config, store persist.Store, cli
 		found = append(found, doctor.Finding{Level: doctor.Warn, Subject: key, Change: change,
 			Found: "requests with an Idempotency-Key are refused until no other node has been seen for 20 s: " + cause.Error()})
 	}
+	_, alike := cfg.Version()
+	names, unknown := nodes.Unlike(ctx, store, alike)
+	if len(names) > 0 {
+		found = append(found, doctor.Finding{
+			Level: doctor.Warn, Subject: "nodes", Change: "give all nodes the same configuration, and restart or reload them: see “reload” in CONFIGURATION.md",
+			Found: "what all nodes need alike is not as in this configuration at " + nodes.Few(names),
+		})
+	}
+	err = errors.Join(err, unknown)
 	cluster, failed := persist.ReadCluster(ctx, store.Documents())
 	list, deleted, undefined := allDefined(ctx, cfg, store)
 	if err = errors.Join(err, undefined); err != nil || failed != nil {

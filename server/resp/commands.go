@@ -139,7 +139,7 @@ func (c *conn) reject(i int, args [][]byte, err error) {
 	c.out = appendError(c.out, err)
 	c.server.counters[i](code, 1)
 	c.noteRefused(i, "", code)
-	if c.server.gate.AccessLog != nil {
+	if c.server.gate.AccessLog.On() {
 		c.log(c.server.table.nameOf(i), code, 0, c.about(i, args)...)
 	}
 }

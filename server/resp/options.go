@@ -76,7 +76,7 @@ func ttlOf(arg []byte) (time.Duration, error) {
 func (c *conn) count(arg []byte) (int, error) {
 	n, ok := literal.Int(string(arg))
 	if !ok {
-		return 0, seqd.Errorf(seqd.CodeInvalidCount, "the count is %.40q and must be a whole number from 1 to %d", arg, c.server.gate.MaxCount)
+		return 0, seqd.Errorf(seqd.CodeInvalidCount, "the count is %.40q and must be a whole number from 1 to %d", arg, c.server.gate.MaxCount())
 	}
 	if err := c.server.gate.CheckCount(n); err != nil {
 		return 0, err

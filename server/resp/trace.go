@@ -32,7 +32,7 @@ type record struct {
 // begin begins to record a run, if anything is to be recorded, and returns the context for its
 // work.
 func (s *Server) begin() (ctx context.Context, rec record) {
-	if s.gate.AccessLog != nil {
+	if s.gate.AccessLog.On() {
 		rec.began = time.Now()
 	}
 	if s.opts.Tracer != nil {
