@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -60,6 +61,13 @@ reset or the strategy.`,
 		RunE: s.withConfig(func(cmd *cobra.Command, cfg *config.Config, args []string) error {
 			flags.how.Waits = func(nodes string) {
 				_, _ = fmt.Fprintf(env.Errs, "looking for up to 20 s whether seqd still runs: %s\n", nodes)
+			}
+			flags.how.Left = func(bizTypes []string) {
+				more := ""
+				if len(bizTypes) > 10 {
+					bizTypes, more = bizTypes[:10], fmt.Sprintf(" and %d others", len(bizTypes)-10)
+				}
+				_, _ = fmt.Fprintf(env.Errs, "not raised: the store has counters of %s%s, which are not defined, or have another strategy. Define and raise them before they issue again\n", strings.Join(bizTypes, ", "), more)
 			}
 			switch {
 			case flags.file != "":

@@ -30,7 +30,7 @@ func PrintCounters(ctx context.Context, env *clitool.Env, as CounterForms, get f
 		l.titles = []string{"counter", "highest", "bizType", "key", "period", "strategy", "sequencer", "updatedAt"}
 		l.row = func(s admin.Standing) []string {
 			return []string{
-				sheet.Text(s.Counter), sheet.Number(s.Highest), sheet.ID(s.BizType), sheet.ID(s.Key), sheet.ID(s.Period), s.Strategy, s.Sequencer, exact(s.UpdatedAt),
+				sheet.ID(s.Counter), sheet.Number(s.Highest), sheet.ID(s.BizType), sheet.ID(s.Key), sheet.ID(s.Period), s.Strategy, s.Sequencer, exact(s.UpdatedAt),
 			}
 		}
 		l.write = writeCSV

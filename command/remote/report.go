@@ -188,7 +188,7 @@ func (r *report) counter(ctx context.Context, a *admin.Admin, s admin.Standing) 
 	if err != nil {
 		return err
 	}
-	r.totals.HandedOut += last.Last - last.First + 1
+	r.totals.HandedOut += max(0, last.Last-last.First+1)
 	r.totals.Issued += last.Issued
 	return errors.Join(rows.end(last), account.end(last))
 }
@@ -206,6 +206,9 @@ func (r *report) end(good bool) (err error) {
 			err = errors.Join(f.file.Chmod(0o644), f.file.Sync())
 		}
 		err = errors.Join(err, f.file.Close())
+		if _, there := os.Lstat(r.path + f.end); good && err == nil && there == nil { // since the report began
+			err = fmt.Errorf("%s: %w", r.path+f.end, os.ErrExist)
+		}
 		if good && err == nil {
 			err = os.Rename(f.file.Name(), r.path+f.end)
 		}

@@ -77,7 +77,7 @@ func TestCounters(t *testing.T) {
 // A raise of all counters raises each by the gap, of each biz type, and a dry run none.
 func TestRaiseEveryCounter(t *testing.T) {
 	cfg := boltConfig(t, func(store persist.Store) {
-		fillCounters(t, store, map[string]int64{"order": 41, "tenant/a": 5, "tenant/b": 6, "tenant/": 2, "invoice/a@2026": 7})
+		fillCounters(t, store, map[string]int64{"order": 41, "tenant/a": 5, "tenant/b": 6, "tenant/": 2, "invoice/a@2026": 7, "gone": 3, "also-gone/a": 4})
 	})
 	raise := func(how How) (told []string) {
 		t.Helper()
@@ -87,9 +87,12 @@ func TestRaiseEveryCounter(t *testing.T) {
 		slices.Sort(told)
 		return told
 	}
+	left := ""
+	tell := func(bizTypes []string) { left = fmt.Sprint(bizTypes) }
 	want := []string{"invoice/a@2026 7→17", "order 41→51", "tenant/a 5→15", "tenant/b 6→16"}
-	must.Equal(t, fmt.Sprint(raise(How{DryRun: true})), fmt.Sprint(want))
-	wantCounters(t, cfg, map[string]int64{"order": 41, "tenant/a": 5, "tenant/b": 6, "tenant/": 2, "invoice/a@2026": 7})
-	must.Equal(t, fmt.Sprint(raise(How{Sure: true})), fmt.Sprint(want))
-	wantCounters(t, cfg, map[string]int64{"order": 51, "tenant/a": 15, "tenant/b": 16, "tenant/": 2, "invoice/a@2026": 17})
+	must.Equal(t, fmt.Sprint(raise(How{DryRun: true, Left: tell})), fmt.Sprint(want))
+	wantCounters(t, cfg, map[string]int64{"order": 41, "tenant/a": 5, "tenant/b": 6, "tenant/": 2, "invoice/a@2026": 7, "gone": 3, "also-gone/a": 4})
+	must.Equal(t, left, "[also-gone gone]", "the biz types that are not raised")
+	must.Equal(t, fmt.Sprint(raise(How{Sure: true, Left: tell})), fmt.Sprint(want))
+	wantCounters(t, cfg, map[string]int64{"order": 51, "tenant/a": 15, "tenant/b": 16, "tenant/": 2, "invoice/a@2026": 17, "gone": 3, "also-gone/a": 4})
 }

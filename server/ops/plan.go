@@ -24,6 +24,9 @@ type How struct {
 	Sure bool
 	// Waits is called before it waits whether nodes still run, with their names; nil calls nobody.
 	Waits func(nodes string)
+	// Left is called with the biz types, in order, of which the store has counters that a raise of all
+	// does not find: they are not defined, or have another strategy now. nil calls nobody.
+	Left func(bizTypes []string)
 	// Beside is whether nodes are not looked for. Only tests set it: the protocols bear a raise beside
 	// nodes, and the number may be below what they hold.
 	Beside bool

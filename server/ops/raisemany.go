@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -167,6 +169,10 @@ func (f *repair) jobsOf(ctx context.Context, by By) (jobs []job, err error) {
 func (f *repair) everyJob(ctx context.Context, by By) (jobs []job, err error) {
 	f.read = make(map[namesRead]map[string][]string) // once for all biz types
 	list, _, err := allDefined(ctx, f.cfg, f.store)
+	if err != nil {
+		return nil, err
+	}
+	raised := make(map[string]bool)
 	for _, b := range list {
 		if _, counts := counterOf(b, time.Now()); !counts {
 			continue
@@ -174,14 +180,37 @@ func (f *repair) everyJob(ctx context.Context, by By) (jobs []job, err error) {
 		if owner, err := f.owner(ctx, b.Name); err == nil && by.Stopped && !owner.ledger {
 			continue // after a failover it continues by itself
 		}
-		by.BizType = b.Name
+		by.BizType, raised[b.Name] = b.Name, true
 		more, err := f.jobsOf(ctx, by)
 		if err != nil {
 			return nil, err
 		}
 		jobs = append(jobs, more...)
 	}
-	return jobs, err
+	if f.how.Left == nil || by.Stopped {
+		return jobs, nil
+	}
+	return jobs, f.tellLeft(ctx, raised)
+}
+
+// tellLeft tells of which biz types the store has counters that are not raised.
+func (f *repair) tellLeft(ctx context.Context, raised map[string]bool) error {
+	left := make(map[string]bool)
+	for _, ledgers := range []bool{false, true} {
+		names, err := f.namesOf(ctx, target{ledger: ledgers}, false)
+		if err != nil {
+			return err
+		}
+		for bizType, list := range names {
+			if !raised[bizType] && slices.ContainsFunc(list, func(name string) bool { _, whole := counters.ParseName(bizType, name); return whole }) {
+				left[bizType] = true
+			}
+		}
+	}
+	if len(left) > 0 {
+		f.how.Left(slices.Sorted(maps.Keys(left)))
+	}
+	return nil
 }
 
 // namesRead says which names were read.
