@@ -1,7 +1,9 @@
 package persisttest
 
 import (
+	"context"
 	"errors"
+	"fmt"
 
 	"github.com/seqd/seqd/persist"
 )
@@ -70,4 +72,27 @@ func testShut(s *suite) {
 	if _, err := s.store.Counters().Read(ctx, "new"); !errors.Is(err, persist.ErrNotFound) {
 		s.Errorf("a counter that was created while the store was shut: %v", err)
 	}
+}
+
+// testFill creates counters at once, if the store is a [persist.CounterFiller].
+func testFill(s *suite) {
+	filler, ok := s.store.(persist.CounterFiller)
+	if !ok {
+		return
+	}
+	ctx, list := s.Context(), []persist.Counter{}
+	for i := range int64(1500) {
+		list = append(list, persist.Counter{BizTag: fmt.Sprintf("tenant/ü%d\x00", i), Max: i, Step: 1 + i, Timestamp: i, Epoch: []string{"", persist.StoreEpoch}[i%2]})
+	}
+	s.must(filler.FillCounters(ctx, list))
+	for _, want := range []persist.Counter{list[0], list[777], list[1499]} {
+		if got, err := s.store.Counters().Read(ctx, want.BizTag); err != nil || got != want {
+			s.Errorf("%+v, %v, want %+v", got, err, want)
+		}
+	}
+	s.wants(filler.FillCounters(ctx, []persist.Counter{{BizTag: "new", Step: 1}, list[5]}), persist.ErrExists)
+	s.wants(filler.FillCounters(ctx, []persist.Counter{{BizTag: "bad"}}), persist.ErrInvalid)
+	ended, end := context.WithCancel(ctx)
+	end()
+	s.wants(filler.FillCounters(ended, []persist.Counter{{BizTag: "late", Step: 1}}), context.Canceled)
 }

@@ -20,6 +20,14 @@ import (
 // durable together.
 const filling = 200
 
+// batch is filling, or more for a store that creates many counters at once.
+func (r *restoring) batch() int {
+	if _, ok := r.store.(persist.CounterFiller); ok && r.moving != nil {
+		return 5 * filling
+	}
+	return filling
+}
+
 // fill writes what the snapshot has. Each counter and ledger is raised in the step that writes it,
 // so that it is never there as it was.
 func (r *restoring) fill(ctx context.Context) error {
@@ -76,7 +84,7 @@ func (r *restoring) fill(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if len(docs)+len(counters)+len(history) >= filling || size > 4<<20 {
+		if len(docs)+len(counters)+len(history) >= r.batch() || size > 4<<20 {
 			return flush()
 		}
 		return nil
@@ -174,6 +182,16 @@ func (r *restoring) raisedLedger(doc persist.Document) (persist.Document, error)
 
 // createAll creates counters, several at a time.
 func (r *restoring) createAll(ctx context.Context, list []snapshot.Counter) error {
+	if at, ok := r.store.(persist.CounterFiller); ok && r.moving != nil && len(list) > 0 { // which is verified
+		raised := make([]persist.Counter, len(list))
+		for i, c := range list {
+			raised[i] = r.raisedCounter(c)
+			raised[i].FailedOver = false
+		}
+		if err := at.FillCounters(ctx, raised); !errors.Is(err, persist.ErrExists) {
+			return err
+		} // the same move has made some
+	}
 	return each(ctx, len(list), filling, func(ctx context.Context, i int) error {
 		err := r.store.Counters().Create(ctx, r.raisedCounter(list[i]))
 		if errors.Is(err, persist.ErrExists) { // the same restore has made it
