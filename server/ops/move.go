@@ -14,7 +14,6 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/sabotage"
-	"github.com/seqd/seqd/internal/seams"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/server/backends"
 	"github.com/seqd/seqd/server/config"
@@ -57,7 +56,7 @@ func Move(ctx context.Context, from, to *config.Config, how Moving, tell func(wh
 		return err
 	}
 	defer func() { err = errors.Join(err, l.store.Close()) }()
-	target := seams.Target(ctx)
+	target := backends.Target(ctx)
 	r := newMove(to, l.origin(ctx), l, how, tell)
 	if l.was.Opened {
 		if done, err := r.done(target); done || err != nil {
