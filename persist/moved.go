@@ -12,8 +12,8 @@ import (
 // Shutter is a [Store] that several processes use and that can be shut to all of them, also to one
 // that was suspended and wakes later.
 type Shutter interface {
-	// Shut makes every process fail that creates a counter, takes or gives back numbers, or changes
-	// a ledger or a registry of machine IDs. It returns nil when all such changes that were under way
+	// Shut makes every process fail that creates a counter, takes or gives back numbers, creates or
+	// updates a document, or changes a registry of machine IDs. It returns nil when all such changes that were under way
 	// have ended, so what is read from then on stays as it is. A store that is opened to look at it
 	// can still be read. Shut can be repeated.
 	Shut(ctx context.Context) error
@@ -48,6 +48,9 @@ type Moved struct {
 	Undone bool `json:"undone,omitempty"`
 	// Opened is whether nodes may use the new store. Then there is no way back.
 	Opened bool `json:"opened,omitempty"`
+	// Into is the mark of the new store, once it is Opened. Another store can have the same place: localhost
+	// on another host, or a file that was lost.
+	Into string `json:"into,omitempty"`
 }
 
 // Error implements error.

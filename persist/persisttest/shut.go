@@ -8,7 +8,7 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// testShut shuts the store, if it is a [persist.Shutter]: no number, ledger or registry changes until it
+// testShut shuts the store, if it is a [persist.Shutter]: no number, document or registry changes until it
 // is unshut. What is there can be read.
 func testShut(s *suite) {
 	shutter, ok := s.store.(persist.Shutter)
@@ -36,6 +36,9 @@ func testShut(s *suite) {
 	}
 	s.must(put(ledger))
 	s.must(write(ctx, persist.Document{Kind: persist.ClusterKind, Key: persist.ClusterKey, Revision: 1, Body: "moved"}))
+	answer := persist.Document{Kind: "answer", Key: "a", Revision: 1}
+	s.must(write(ctx, answer))
+	answer.Revision = 2
 	for range 2 { // it can be repeated
 		s.must(shutter.Shut(ctx))
 	}
@@ -50,6 +53,7 @@ func testShut(s *suite) {
 	for what, err := range map[string]error{
 		"allocate": taken, "create": s.store.Counters().Create(ctx, persist.Counter{BizTag: "new", Step: 1}),
 		"create a ledger": put(persist.Document{Kind: persist.LedgerKind, Key: "new", Revision: 1, Body: "{}"}), "write a ledger": put(next),
+		"create a document": s.store.Documents().Create(ctx, persist.Document{Kind: "answer", Key: "new", Revision: 1}), "update a document": s.store.Documents().Update(ctx, answer),
 	} {
 		if err == nil {
 			s.Errorf("%s: the store is shut, and did it", what)
@@ -66,6 +70,7 @@ func testShut(s *suite) {
 		s.Errorf("after that it gives %+v, %v", r, err)
 	}
 	s.must(put(next))
+	s.must(s.store.Documents().Update(ctx, answer))
 	if made, err := s.store.Slots().Swap(ctx, "r", grant); err != nil || !made {
 		s.Errorf("after that it leases: %v, %v", made, err)
 	}

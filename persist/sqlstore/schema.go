@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -146,6 +147,25 @@ const ShutMark = "-"
 
 // isOpen is the condition on the row of seqd_schema that there is no [ShutMark].
 const isOpen = "LEFT(fence, 1) <> '" + ShutMark + "'"
+
+// mayWrite is the condition under which a statement writes a document: the store is not shut, unless it is
+// opened PastShut. A node that was suspended could otherwise keep an answer to a request with an
+// Idempotency-Key in a store that nobody looks into any more.
+func (l *link) mayWrite() string {
+	if l.opts.PastShut {
+		return "1 = 1"
+	}
+	return "EXISTS (SELECT 1 FROM seqd_schema WHERE " + isOpen + ")"
+}
+
+// whyNotWritten returns ErrShut if the store is shut, and err otherwise.
+func (l *link) whyNotWritten(ctx context.Context, err error) error {
+	if l.opts.PastShut || !errors.Is(err, persist.ErrNotFound) {
+		return err
+	}
+	failed := l.query(ctx, "look whether shut", "SELECT 1 FROM seqd_schema WHERE NOT ("+isOpen+")", func(Scan) error { return persist.ErrShut })
+	return cmp.Or(failed, err)
+}
 
 // Unshut is an expression for the text in seqd_schema without the [ShutMark]. fence is its column.
 func Unshut(fence string) string { return "TRIM(LEADING '" + ShutMark + "' FROM " + fence + ")" }

@@ -528,8 +528,16 @@ func (m *moving) leave(ctx context.Context) error {
 	if m.from == nil || m.from.now.Opened {
 		return nil
 	}
-	m.from.now.Opened = true
+	m.from.now.Opened, m.from.now.Into = true, m.r.mark.Body
 	return m.from.say(ctx, m.from.now)
+}
+
+// into returns the mark of the store that nodes may use by now, "" if there is none.
+func (m *moving) into() string {
+	if m.from == nil {
+		return ""
+	}
+	return m.from.now.Into
 }
 
 // digest is a sum over records in any order.

@@ -143,3 +143,75 @@ func half(t *testing.T) persist.Store {
 	must.Is(t, Move(between(t, issued(t), to, 4), cfg, target, Moving{}, quietly), errCut)
 	return to
 }
+
+// Another store can have the same place: localhost on another host, or a file that was lost. Once the new
+// store may be open, no other one is filled.
+func TestMoveHasOneTarget(t *testing.T) {
+	cfg, target := moves(t)
+	for writes := 0; ; writes++ {
+		from, first, second := issued(t), memory.New(time.Now), memory.New(time.Now)
+		if Move(between(t, from, first, writes), cfg, target, Moving{}, quietly) == nil {
+			must.Is(t, Move(between(t, from, second, endless), cfg, target, Moving{}, quietly), ErrSnapshot)
+			must.Do(t, Move(between(t, from, first, endless), cfg, target, Moving{}, quietly))
+			return
+		}
+		if err := Move(between(t, from, second, endless), cfg, target, Moving{}, quietly); err != nil {
+			must.Is(t, err, ErrSnapshot)
+			must.Do(t, Move(between(t, from, first, endless), cfg, target, Moving{}, quietly))
+		}
+		_ = Move(between(t, from, first, endless), cfg, target, Moving{}, quietly)
+		if usable(t, first) == usable(t, second) {
+			t.Fatalf("after %d writes to another store of the same place: %v, %v can be used", writes, usable(t, first), usable(t, second))
+		}
+	}
+}
+
+// Of two calls that move the same at once, or one that was suspended, the slower one changes nothing after
+// the other one has opened the new store.
+func TestMoveTwiceAtOnce(t *testing.T) {
+	cfg, target := moves(t)
+	from, to := issued(t), memory.New(time.Now)
+	records := 0
+	how := Moving{Progress: func(string, int64, int64) {
+		if records++; records == 1 { // it fills the store by now, and has written nothing yet
+			must.Do(t, Move(between(t, from, to, endless), cfg, target, Moving{}, quietly))
+			token := must.Get(to.Documents().Read(t.Context(), "token", "a"))(t)
+			must.Do(t, to.Documents().Delete(t.Context(), token.Kind, token.Key, token.Revision))
+		}
+	}}
+	must.Do(t, Move(between(t, from, to, endless), cfg, target, how, quietly))
+	_, err := to.Documents().Read(t.Context(), "token", "a")
+	must.Is(t, err, persist.ErrNotFound)
+}
+
+// A failover that no node has noticed may have lost leases of machine IDs: those of the new store begin
+// above them, also if the move is cut off and repeated.
+func TestMoveAfterAFailover(t *testing.T) {
+	cfg, target := moves(t)
+	for writes := 0; ; writes++ {
+		from, to := &failingOver{Store: issued(t), fence: persist.Fence{Current: "7/2", Confirmed: "7/2"}}, memory.New(time.Now)
+		doc := must.Get(from.Documents().Read(t.Context(), persist.LedgerKind, "invoice"))(t)
+		must.Do(t, from.Documents().Delete(t.Context(), doc.Kind, doc.Key, doc.Revision)) // it would stand still
+		run := func(writes int) error {
+			s := seams.Of(between(t, nil, to, writes))
+			s.OpenStore = func(context.Context, driver.How) (persist.Store, error) { return stillOpen{from}, nil }
+			return Move(seams.With(t.Context(), s), cfg, target, Moving{}, quietly)
+		}
+		err := run(writes)
+		if err != nil {
+			must.Is(t, err, errCut)
+			must.Do(t, run(endless))
+		}
+		if set := must.Get(to.Slots().Look(t.Context(), "r"))(t).Set; set.Floor < time.Now().UnixMilli()+set.Ahead {
+			t.Fatalf("after %d writes leases begin above %d", writes, set.Floor)
+		}
+		if err == nil {
+			return
+		}
+	}
+}
+
+// stillOpen is a store that a command does not close.
+type stillOpen struct{ *failingOver }
+
+func (stillOpen) Close() error { return nil }

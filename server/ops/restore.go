@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -225,7 +226,12 @@ func (r *restoring) run(ctx context.Context) error {
 		return err
 	}
 	if r.moving != nil {
-		return r.finish(ctx, "everything is not in the new store yet, and no node can use it; repeat the command", r.fill, r.moving.verify, r.moving.leave, r.end)
+		err := r.finish(ctx, "everything is not in the new store yet, and no node can use it; repeat the command", r.fill, r.moving.verify, r.moving.leave, r.end)
+		if known, failed := persist.ReadCluster(ctx, r.store.Documents()); err != nil && failed == nil && known.ID == r.contents.Cluster {
+			r.tell(r.word(), "was ended by another call of this command")
+			return nil
+		}
+		return err
 	}
 	return r.finish(ctx, "the store is not restored yet, and no node can use it; restore again with the same file and flags", r.fill, r.raiseToCursors, r.createNamed, r.repair, r.end)
 }
@@ -266,8 +272,16 @@ func (r *restoring) mayBegin(ctx context.Context) (began bool, err error) {
 	sum := sha256.Sum256(said)
 	r.mark = persist.RestoringDocument(hex.EncodeToString(sum[:]), r.now)
 	has, err := r.store.Documents().Read(ctx, persist.ClusterKind, persist.ClusterKey)
+	began = err == nil && has.Body == r.mark.Body
+	if r.moving != nil {
+		began = err == nil && strings.HasPrefix(has.Body, r.mark.Body+" ")
+		r.mark.Body += " " + persist.NewEpoch() // no other store has it
+		if into := r.moving.into(); into != "" && (err == nil || errors.Is(err, persist.ErrNotFound)) && into != has.Body {
+			return false, fmt.Errorf("%w: everything was moved to another store of this name, or this one was lost. Numbers may have been issued there, and would be issued again: use that one", ErrSnapshot)
+		}
+	}
 	switch {
-	case err == nil && has.Body == r.mark.Body:
+	case began:
 		r.mark = has
 		return true, nil
 	case err == nil:
