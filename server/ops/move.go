@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/folder"
 	"github.com/seqd/seqd/internal/sabotage"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/server/backends"
@@ -255,9 +256,13 @@ func Export(ctx context.Context, cfg *config.Config, path string, how Moving) (c
 	}
 	err = snapshot.WriteFile(file, func(w io.Writer) error { return snapshot.Export(ctx, l.store, w, l.header()) })
 	if err == nil {
-		return Status(file)
+		// Once more, so that an --undo or another export that failed meanwhile cannot pass this one.
+		if err = l.say(ctx, l.now); err == nil {
+			return Status(file)
+		}
+		return c, fmt.Errorf("%w; %s must not be imported, unless the same export is repeated and succeeds", err, file)
 	}
-	if fresh { // nobody has the file
+	if _, failed := os.Stat(file); fresh && errors.Is(failed, os.ErrNotExist) { // nobody has the file
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoing)
 		defer cancel()
 		if failed := l.undo(ctx); failed != nil {
@@ -294,6 +299,7 @@ type imported struct {
 	Move string    `json:"move"`
 	At   time.Time `json:"at"`
 	Into string    `json:"store"` // "" if the export was undone
+	Mark string    `json:"mark"`  // of that store: another one can have the same place
 }
 
 // Import fills the empty store of a configuration from the file of [Export]: it is the second half of a
@@ -320,13 +326,16 @@ func Import(ctx context.Context, cfg *config.Config, path string, how Moving, te
 		return err
 	}
 	defer func() { err = errors.Join(err, shut()) }()
-	if _, err := r.mayBegin(ctx); err != nil {
-		return err
-	}
-	if err := writeNote(file, imported{r.contents.Move.ID, time.Now().UTC(), r.place()}); err != nil {
-		return fmt.Errorf("the file beside it that says where it is imported: %w", err)
-	}
 	return r.run(ctx)
+}
+
+// note says beside an export which store it is imported into, after that has the mark, and before it has
+// anything else.
+func (m *moving) note(context.Context) error {
+	if m.from != nil {
+		return nil
+	}
+	return writeNote(m.r.from.name, imported{m.r.contents.Move.ID, time.Now().UTC(), m.r.place(), m.r.mark.Body})
 }
 
 // place is the driver and the place of the store.
@@ -334,31 +343,53 @@ func (r *restoring) place() string { return r.cfg.Store.Driver + ", " + r.cfg.St
 
 // mayImport returns an error if the export was imported into another store, or undone.
 func (r *restoring) mayImport(file string) error {
-	text, err := os.ReadFile(file + importedNote)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	var note imported
-	switch err := json.Unmarshal(text, &note); {
+	note, found, err := readNote(file)
+	switch {
 	case err != nil:
-		return fmt.Errorf("%w: %s cannot be read: it says where the export was imported: %w", ErrSnapshot, file+importedNote, err)
+		return err
+	case !found:
+		return nil
 	case note.Into == "":
 		return fmt.Errorf("%w: the export was undone at %s, and its store is in use again: export again", ErrSnapshot, note.At.Format(time.RFC3339))
 	case note.Into != r.place():
 		return fmt.Errorf("%w: %s was imported at %s into another store: %s. Two stores would issue the same numbers: use that one", ErrSnapshot, file, note.At.Format(time.RFC3339), note.Into)
 	}
+	r.moving.marked = note.Mark
 	return nil
 }
 
+func readNote(file string) (note imported, found bool, err error) {
+	text, err := os.ReadFile(file + importedNote)
+	if errors.Is(err, os.ErrNotExist) {
+		return note, false, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &note)
+	}
+	if err != nil {
+		err = fmt.Errorf("%w: %s cannot be read: it says where the export was imported: %w", ErrSnapshot, file+importedNote, err)
+	}
+	return note, true, err
+}
+
+// writeNote writes the note unless there is one. Of an import and an --undo at once only one writes it.
 func writeNote(file string, note imported) error {
 	text, err := json.Marshal(note)
-	if err == nil {
-		err = os.WriteFile(file+importedNote, append(text, '\n'), 0o600)
+	if err != nil {
+		return err
 	}
-	return err
+	out, err := os.OpenFile(file+importedNote, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if errors.Is(err, os.ErrExist) {
+		if has, _, failed := readNote(file); failed != nil || has.Move != note.Move || has.Into != note.Into || has.Mark != note.Mark {
+			return errors.Join(failed, fmt.Errorf("%w: %s was written meanwhile, and says something else", ErrSnapshot, file+importedNote))
+		}
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	_, err = out.Write(append(text, '\n'))
+	return errors.Join(err, out.Sync(), out.Close(), folder.Sync(filepath.Dir(file)))
 }
 
 // UndoMove opens a store again that a move or an export has shut, if no other store was opened since. It
@@ -383,8 +414,12 @@ func UndoMove(ctx context.Context, cfg *config.Config) (m persist.Moved, err err
 		return m, fmt.Errorf("%w: %w. There is no way back: numbers may have been issued there", ErrSnapshot, m)
 	}
 	if m.File != "" {
-		if note, err := os.ReadFile(m.File + importedNote); err == nil && !m.Undone {
-			return m, fmt.Errorf("%w: the file was imported, so there is no way back: %s", ErrSnapshot, note)
+		note, found, err := readNote(m.File)
+		if err != nil {
+			return m, err
+		}
+		if found && (note.Into != "" || note.Move != m.Move) {
+			return m, fmt.Errorf("%w: %s says that the file was imported into %s, so there is no way back", ErrSnapshot, m.File+importedNote, note.Into)
 		}
 		if err := writeNote(m.File, imported{Move: m.Move, At: time.Now().UTC()}); err != nil {
 			return m, fmt.Errorf("%w: a note beside the file, that it must not be imported, cannot be written: %w", ErrSnapshot, err)
@@ -406,6 +441,7 @@ type moving struct {
 	cursors bool            // those in Redis go on
 	leases  string          // a biz type whose machine IDs are leased in Redis
 	want    digest
+	marked  string // the mark of the store that the file is imported into, "" if it was not
 	what    string // is done
 	done    int64
 }
@@ -443,8 +479,8 @@ func (m *moving) check(r *restoring, stood string) error {
 	return nil
 }
 
-// note notes a biz type.
-func (m *moving) note(b seqd.BizType) {
+// see notes a biz type.
+func (m *moving) see(b seqd.BizType) {
 	if seqd.TraitsOf(b.Settings).Redis == "registry" {
 		m.leases = b.Name
 	}
@@ -535,7 +571,7 @@ func (m *moving) leave(ctx context.Context) error {
 // into returns the mark of the store that nodes may use by now, "" if there is none.
 func (m *moving) into() string {
 	if m.from == nil {
-		return ""
+		return m.marked
 	}
 	return m.from.now.Into
 }

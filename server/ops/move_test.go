@@ -3,6 +3,7 @@ package ops
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -215,3 +216,83 @@ func TestMoveAfterAFailover(t *testing.T) {
 type stillOpen struct{ *failingOver }
 
 func (stillOpen) Close() error { return nil }
+
+// An export is imported into one store only, wherever the import is cut off: not into another one of the same
+// place either.
+func TestImportHasOneTarget(t *testing.T) {
+	cfg, target := moves(t)
+	for writes := 0; ; writes++ {
+		from, first, second, file := issued(t), memory.New(time.Now), memory.New(time.Now), filepath.Join(t.TempDir(), "e")
+		must.Get(Export(between(t, from, nil, endless), cfg, file, Moving{}))(t)
+		into := func(to persist.Store, writes int) error {
+			return Import(between(t, to, nil, writes), target, file, Moving{}, quietly)
+		}
+		done := into(first, writes)
+		_ = into(second, endless)
+		_ = into(first, endless)
+		if usable(t, first) == usable(t, second) {
+			t.Fatalf("after %d writes to another store of the same place: %v, %v can be used", writes, usable(t, first), usable(t, second))
+		}
+		must.Is(t, must.Err(UndoMove(between(t, from, nil, endless), cfg)), ErrSnapshot)
+		if done == nil {
+			return
+		}
+	}
+}
+
+// An --undo of an export that is cut off is repeated. Then the file cannot be imported, and the store can be
+// exported again.
+func TestUndoOfAnExportIsCutOff(t *testing.T) {
+	cfg, target := moves(t)
+	for writes := 0; ; writes++ {
+		from, file := issued(t), filepath.Join(t.TempDir(), "e")
+		must.Get(Export(between(t, from, nil, endless), cfg, file, Moving{}))(t)
+		_, err := UndoMove(between(t, from, nil, writes), cfg)
+		if err != nil {
+			must.Is(t, err, errCut)
+			must.Get(UndoMove(between(t, from, nil, endless), cfg))(t)
+		}
+		if !usable(t, from) {
+			t.Fatal("it cannot be used")
+		}
+		must.Is(t, Import(between(t, memory.New(time.Now), nil, endless), target, file, Moving{}, quietly), ErrSnapshot)
+		must.Get(Export(between(t, from, nil, endless), cfg, file+"2", Moving{}))(t)
+		if err == nil {
+			return
+		}
+	}
+}
+
+// Of two exports to one file the one that fails does not open the store that the other one has shut.
+func TestExportTwiceAtOnce(t *testing.T) {
+	cfg, _ := moves(t)
+	from, file := issued(t), filepath.Join(t.TempDir(), "e")
+	other := func() { must.Get(Export(between(t, from, nil, endless), cfg, file, Moving{}))(t) }
+	s := seams.Of(between(t, from, nil, endless))
+	inner, once := s.OpenStore, true
+	s.OpenStore = func(ctx context.Context, how driver.How) (persist.Store, error) {
+		store, err := inner(ctx, how)
+		return besides{store, func() {
+			if once && !usable(t, from) { // the file is being written
+				once = false
+				other()
+			}
+		}}, err
+	}
+	_, err := Export(seams.With(t.Context(), s), cfg, file, Moving{})
+	if err == nil || usable(t, from) {
+		t.Errorf("%v; the store can be used: %v", err, usable(t, from))
+	}
+	must.Get(Status(file))(t)
+}
+
+// besides is a store beside which something happens while its kinds are listed.
+type besides struct {
+	persist.Store
+	happens func()
+}
+
+func (b besides) Kinds(ctx context.Context) ([]string, error) {
+	b.happens()
+	return b.Store.Kinds(ctx)
+}

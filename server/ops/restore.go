@@ -129,6 +129,9 @@ type restoring struct {
 // come.
 func (r *restoring) look() (err error) {
 	for _, b := range r.cfg.BizTypes {
+		if r.moving != nil {
+			r.moving.see(b)
+		}
 		r.gaps[b.Name] = seqd.TraitsOf(b.Settings).LeastGap
 	}
 	unnamed, stood := "", ""
@@ -154,7 +157,7 @@ func (r *restoring) look() (err error) {
 		// A definition that this build cannot read has the least gap. Its biz type issues nothing.
 		if b, ok := definitions.Of(r.cfg, *d); ok {
 			if r.moving != nil {
-				r.moving.note(b)
+				r.moving.see(b)
 			}
 			r.gaps[b.Name] = max(r.gaps[b.Name], seqd.TraitsOf(b.Settings).LeastGap)
 		}
@@ -226,7 +229,7 @@ func (r *restoring) run(ctx context.Context) error {
 		return err
 	}
 	if r.moving != nil {
-		err := r.finish(ctx, "everything is not in the new store yet, and no node can use it; repeat the command", r.fill, r.moving.verify, r.moving.leave, r.end)
+		err := r.finish(ctx, "everything is not in the new store yet, and no node can use it; repeat the command", r.moving.note, r.fill, r.moving.verify, r.moving.leave, r.end)
 		if known, failed := persist.ReadCluster(ctx, r.store.Documents()); err != nil && failed == nil && known.ID == r.contents.Cluster {
 			r.tell(r.word(), "was ended by another call of this command")
 			return nil
@@ -276,7 +279,7 @@ func (r *restoring) mayBegin(ctx context.Context) (began bool, err error) {
 	if r.moving != nil {
 		began = err == nil && strings.HasPrefix(has.Body, r.mark.Body+" ")
 		r.mark.Body += " " + persist.NewEpoch() // no other store has it
-		if into := r.moving.into(); into != "" && (err == nil || errors.Is(err, persist.ErrNotFound)) && into != has.Body {
+		if into := r.moving.into(); into != "" && into != has.Body && (began || errors.Is(err, persist.ErrNotFound)) {
 			return false, fmt.Errorf("%w: everything was moved to another store of this name, or this one was lost. Numbers may have been issued there, and would be issued again: use that one", ErrSnapshot)
 		}
 	}
