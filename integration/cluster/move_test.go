@@ -62,9 +62,9 @@ func moved(t *testing.T, code int, says string, args ...string) {
 }
 
 // once issues a number under an Idempotency-Key.
-func once(t *testing.T, n *node.Node, key string) string {
+func once(t *testing.T, n *node.Node, key, bizType string) string {
 	t.Helper()
-	request := must.Get(http.NewRequest(http.MethodPost, n.URL+"/seq/order", http.NoBody))(t)
+	request := must.Get(http.NewRequest(http.MethodPost, n.URL+"/seq/"+bizType, http.NoBody))(t)
 	request.Header.Set("Idempotency-Key", key)
 	answer := must.Get(http.DefaultClient.Do(request))(t)
 	defer answer.Body.Close()
@@ -121,10 +121,10 @@ func TestMoveOverStores(t *testing.T) {
 			t.Errorf("user: %d %s", status, body)
 		}
 		if i == 0 {
-			answer = once(t, n, "key")
+			answer = once(t, n, "key", "order")
 			last["order"]++
 		}
-		must.Equal(t, once(t, n, "key"), answer)
+		must.Equal(t, once(t, n, "key", "order"), answer)
 		n.Stop()
 	}
 }
@@ -175,4 +175,37 @@ func TestMoveBesideASuspendedNode(t *testing.T) {
 	}
 	forgotten.Kill()
 	b.Stop()
+}
+
+// A node that wakes issues the numbers that it has in hand, but none under an Idempotency-Key: nobody would
+// find the answer again.
+func TestMovedStoreKeepsNoAnswer(t *testing.T) {
+	t.Parallel()
+	for _, from := range []movable{movablePostgres(t), newMovable(t, "mysql", "dsn", testenv.StartMySQL(t).NewDSN())} {
+		forgotten, to := node.StartReady(t, t.TempDir(), from.env...), movableBolt(t)
+		for range 3 {
+			if status, body := forgotten.Status("/seq/local"); status != 200 {
+				t.Fatalf("%d %s", status, body)
+			}
+		}
+		known := once(t, forgotten, "known", "local")
+		forgotten.Pause()
+		moved(t, 0, "moved to", "move", "--from", from.file, "--to", to.file)
+		forgotten.Resume()
+		request := must.Get(http.NewRequest(http.MethodPost, forgotten.URL+"/seq/local", http.NoBody))(t)
+		request.Header.Set("Idempotency-Key", "new")
+		answer := must.Get(http.DefaultClient.Do(request))(t)
+		text := must.Get(io.ReadAll(answer.Body))(t)
+		must.Do(t, answer.Body.Close())
+		if answer.StatusCode != http.StatusServiceUnavailable {
+			t.Errorf("under a new key it answers %d %s", answer.StatusCode, text)
+		}
+		if status, body := forgotten.Status("/seq/local"); status != 200 {
+			t.Errorf("what it has in hand: %d %s", status, body)
+		}
+		forgotten.Kill()
+		n := node.StartReady(t, t.TempDir(), to.env...)
+		must.Equal(t, once(t, n, "known", "local"), known)
+		n.Stop()
+	}
 }

@@ -35,15 +35,20 @@ func testShut(s *suite) {
 		return persist.Put(ctx, s.store.Documents(), d)
 	}
 	s.must(put(ledger))
-	s.must(write(ctx, persist.Document{Kind: persist.ClusterKind, Key: persist.ClusterKey, Revision: 1, Body: "moved"}))
+	cluster := persist.Document{Kind: persist.ClusterKind, Key: persist.ClusterKey, Revision: 1, Body: "moved"}
+	s.must(write(ctx, cluster))
+	other := cluster
+	other.Body = "undone"
+	s.wants(shutter.Shut(ctx, other), persist.ErrConflict)
 	answer := persist.Document{Kind: "answer", Key: "a", Revision: 1}
 	s.must(write(ctx, answer))
 	answer.Revision = 2
 	for range 2 { // it can be repeated
-		s.must(shutter.Shut(ctx))
+		s.must(shutter.Shut(ctx, cluster))
 	}
 	next := ledger
 	next.Revision, next.Body = 2, "[]"
+	s.wants(shutter.Unshut(ctx, other), persist.ErrConflict)
 	made, swapErr := s.store.Slots().Swap(ctx, "r", grant)
 	gave, backErr := s.store.Counters().GiveBack(ctx, "order", persist.Range{First: 6, Last: 10})
 	if made || gave {
@@ -63,7 +68,7 @@ func testShut(s *suite) {
 		s.Errorf("whoever starts does not learn why: %v", err)
 	}
 	for range 2 {
-		s.must(shutter.Unshut(ctx))
+		s.must(shutter.Unshut(ctx, cluster))
 	}
 	r, err := s.store.Counters().Allocate(ctx, persist.Request{BizTag: "order", Size: 5})
 	if err != nil || r.First != 11 {

@@ -180,12 +180,12 @@ func (l *leaving) shut(ctx context.Context) error {
 	}
 	if err := l.alone(ctx); err != nil {
 		if errors.Is(err, ErrRefused) && l.was.Move == "" { // it has started just now
-			err = errors.Join(err, l.open(ctx))
+			err = errors.Join(err, l.undo(ctx)) // another call of this may have shut it meanwhile
 		}
 		return err
 	}
 	if s, ok := l.store.(persist.Shutter); ok && !sabotage.Off(sabotage.MoveShut) {
-		return s.Shut(ctx)
+		return s.Shut(ctx, l.doc)
 	}
 	return nil
 }
@@ -221,7 +221,7 @@ func (l *leaving) undo(ctx context.Context) error {
 		return err
 	}
 	if s, ok := l.store.(persist.Shutter); ok {
-		if err := s.Unshut(ctx); err != nil {
+		if err := s.Unshut(ctx, l.doc); err != nil {
 			return err
 		}
 	}
