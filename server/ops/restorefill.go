@@ -234,7 +234,11 @@ func (r *restoring) registry(ctx context.Context, from *persist.Registry) error 
 			set.Incarnation = persist.NewEpoch()
 		}
 		if (r.moving == nil || lost) && !sabotage.Off(sabotage.RestoreRaise) {
-			set.Floor = max(set.Floor, max(t.Now, r.contents.Ended)+set.Ahead+max(t.Lag, lostLeases))
+			lag := t.Lag
+			if r.moving != nil {
+				lag = max(lag, lostLeases)
+			}
+			set.Floor = max(set.Floor, max(t.Now, r.contents.Ended)+set.Ahead+lag)
 		}
 		if err := r.swap(ctx, from.Name, persist.SlotSwap{NewSet: &set, Source: t.Source}); err != nil {
 			return err
