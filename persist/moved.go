@@ -12,13 +12,15 @@ import (
 // Shutter is a [Store] that several processes use and that can be shut to all of them, also to one
 // that was suspended and wakes later.
 type Shutter interface {
-	// Shut makes every process fail that creates a counter, takes or gives back numbers, or changes
-	// a ledger or a registry of machine IDs. It returns nil when all such changes that were under way
+	// Shut makes every process fail that creates a counter, takes or gives back numbers, creates or
+	// updates a document, or changes a registry of machine IDs. It returns nil when all such changes that were under way
 	// have ended, so what is read from then on stays as it is. A store that is opened to look at it
-	// can still be read. Shut can be repeated.
-	Shut(ctx context.Context) error
-	// Unshut ends that. It can be repeated.
-	Unshut(ctx context.Context) error
+	// can still be read. Shut can be repeated. It does nothing and returns ErrConflict unless the
+	// document of the cluster is this one: a command that was suspended must not shut or open a store
+	// that others have opened or shut since.
+	Shut(ctx context.Context, cluster Document) error
+	// Unshut ends that, under the same condition. It can be repeated.
+	Unshut(ctx context.Context, cluster Document) error
 }
 
 // ErrShut is returned by changes of a store that is shut.
@@ -48,6 +50,9 @@ type Moved struct {
 	Undone bool `json:"undone,omitempty"`
 	// Opened is whether nodes may use the new store. Then there is no way back.
 	Opened bool `json:"opened,omitempty"`
+	// Into is the mark of the new store, once it is Opened. Another store can have the same place: localhost
+	// on another host, or a file that was lost.
+	Into string `json:"into,omitempty"`
 }
 
 // Error implements error.

@@ -19,8 +19,8 @@ const (
 )
 
 // ErrRestoring is returned by [ReadCluster] for a store that a restore has not filled yet.
-var ErrRestoring = fmt.Errorf("%w: a snapshot is being restored into this store, or a restore was interrupted: "+
-	"no node may use it before that is repeated with the same file and the same flags, and succeeds (seqd snapshot restore)", ErrInvalid)
+var ErrRestoring = fmt.Errorf("%w: a snapshot is being restored into this store, or everything is being moved into it, or that was interrupted: "+
+	"no node may use it before the same command is repeated with the same files and flags, and succeeds (seqd snapshot restore, seqd move, seqd import --from)", ErrInvalid)
 
 // restoring begins the body of the document of the cluster while the store is filled. It is no ID,
 // so builds that do not know it refuse the store too.

@@ -13,6 +13,13 @@ type Whole interface {
 	Refill(ctx context.Context, list []Document) error
 }
 
+// CounterFiller is a [Store] that creates many counters at once, faster than one by one.
+type CounterFiller interface {
+	// FillCounters does what Create of [Counters] does for each, whatever was confirmed after a failover. It
+	// returns ErrExists if one of them exists. After an error any of them may be stored.
+	FillCounters(ctx context.Context, list []Counter) error
+}
+
 // CheckRefilled returns ErrInvalid unless all documents are valid. Drivers call it before they
 // store any.
 func CheckRefilled(list []Document) error {

@@ -71,6 +71,7 @@ func Run(t *testing.T, open Factory) {
 		{"Clock/the clock is the store's", testClock},
 		{"Store/all that it has is listed, and filled in again", testWhole},
 		{"Store/one that is shut changes nothing", testShut},
+		{"Store/many counters are created at once", testFill},
 		{"Store/an ended context changes nothing", testContext},
 		{"Store/a closed store refuses", testClosed},
 	}

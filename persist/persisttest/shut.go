@@ -1,12 +1,14 @@
 package persisttest
 
 import (
+	"context"
 	"errors"
+	"fmt"
 
 	"github.com/seqd/seqd/persist"
 )
 
-// testShut shuts the store, if it is a [persist.Shutter]: no number, ledger or registry changes until it
+// testShut shuts the store, if it is a [persist.Shutter]: no number, document or registry changes until it
 // is unshut. What is there can be read.
 func testShut(s *suite) {
 	shutter, ok := s.store.(persist.Shutter)
@@ -33,12 +35,20 @@ func testShut(s *suite) {
 		return persist.Put(ctx, s.store.Documents(), d)
 	}
 	s.must(put(ledger))
-	s.must(write(ctx, persist.Document{Kind: persist.ClusterKind, Key: persist.ClusterKey, Revision: 1, Body: "moved"}))
+	cluster := persist.Document{Kind: persist.ClusterKind, Key: persist.ClusterKey, Revision: 1, Body: "moved"}
+	s.must(write(ctx, cluster))
+	other := cluster
+	other.Body = "undone"
+	s.wants(shutter.Shut(ctx, other), persist.ErrConflict)
+	answer := persist.Document{Kind: "answer", Key: "a", Revision: 1}
+	s.must(write(ctx, answer))
+	answer.Revision = 2
 	for range 2 { // it can be repeated
-		s.must(shutter.Shut(ctx))
+		s.must(shutter.Shut(ctx, cluster))
 	}
 	next := ledger
 	next.Revision, next.Body = 2, "[]"
+	s.wants(shutter.Unshut(ctx, other), persist.ErrConflict)
 	made, swapErr := s.store.Slots().Swap(ctx, "r", grant)
 	gave, backErr := s.store.Counters().GiveBack(ctx, "order", persist.Range{First: 6, Last: 10})
 	if made || gave {
@@ -48,6 +58,7 @@ func testShut(s *suite) {
 	for what, err := range map[string]error{
 		"allocate": taken, "create": s.store.Counters().Create(ctx, persist.Counter{BizTag: "new", Step: 1}),
 		"create a ledger": put(persist.Document{Kind: persist.LedgerKind, Key: "new", Revision: 1, Body: "{}"}), "write a ledger": put(next),
+		"create a document": s.store.Documents().Create(ctx, persist.Document{Kind: "answer", Key: "new", Revision: 1}), "update a document": s.store.Documents().Update(ctx, answer),
 	} {
 		if err == nil {
 			s.Errorf("%s: the store is shut, and did it", what)
@@ -57,17 +68,41 @@ func testShut(s *suite) {
 		s.Errorf("whoever starts does not learn why: %v", err)
 	}
 	for range 2 {
-		s.must(shutter.Unshut(ctx))
+		s.must(shutter.Unshut(ctx, cluster))
 	}
 	r, err := s.store.Counters().Allocate(ctx, persist.Request{BizTag: "order", Size: 5})
 	if err != nil || r.First != 11 {
 		s.Errorf("after that it gives %+v, %v", r, err)
 	}
 	s.must(put(next))
+	s.must(s.store.Documents().Update(ctx, answer))
 	if made, err := s.store.Slots().Swap(ctx, "r", grant); err != nil || !made {
 		s.Errorf("after that it leases: %v, %v", made, err)
 	}
 	if _, err := s.store.Counters().Read(ctx, "new"); !errors.Is(err, persist.ErrNotFound) {
 		s.Errorf("a counter that was created while the store was shut: %v", err)
 	}
+}
+
+// testFill creates counters at once, if the store is a [persist.CounterFiller].
+func testFill(s *suite) {
+	filler, ok := s.store.(persist.CounterFiller)
+	if !ok {
+		return
+	}
+	ctx, list := s.Context(), []persist.Counter{}
+	for i := range int64(1500) {
+		list = append(list, persist.Counter{BizTag: fmt.Sprintf("tenant/ü%d\x00", i), Max: i, Step: 1 + i, Timestamp: i, Epoch: []string{"", persist.StoreEpoch}[i%2]})
+	}
+	s.must(filler.FillCounters(ctx, list))
+	for _, want := range []persist.Counter{list[0], list[777], list[1499]} {
+		if got, err := s.store.Counters().Read(ctx, want.BizTag); err != nil || got != want {
+			s.Errorf("%+v, %v, want %+v", got, err, want)
+		}
+	}
+	s.wants(filler.FillCounters(ctx, []persist.Counter{{BizTag: "new", Step: 1}, list[5]}), persist.ErrExists)
+	s.wants(filler.FillCounters(ctx, []persist.Counter{{BizTag: "bad"}}), persist.ErrInvalid)
+	ended, end := context.WithCancel(ctx)
+	end()
+	s.wants(filler.FillCounters(ended, []persist.Counter{{BizTag: "late", Step: 1}}), context.Canceled)
 }

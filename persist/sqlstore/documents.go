@@ -15,7 +15,7 @@ import (
 type documents struct {
 	*link
 	// statements
-	read, list, due, update, insertHeld, updateHeld string
+	read, list, due, insert, update, insertHeld, updateHeld string
 }
 
 var _ persist.Documents = (*documents)(nil)
@@ -32,11 +32,13 @@ func newDocuments(l *link) documents {
 	}
 	from := "SELECT " + columns + ", " + l.standby() + ", " + proof + " FROM seqd_documents WHERE kind = ? AND "
 	update := "UPDATE seqd_documents SET revision = ?, body = ?, written_at = ?, expires_at = ? WHERE kind = ? AND name = ? AND version = ? AND revision = ?"
+	insert := "INSERT INTO seqd_documents (" + columns + ") SELECT ?,?,?,?,?,?,? FROM (SELECT 1 AS one) f WHERE "
 	return documents{
 		link: l, read: from + "name = ?", list: from + "name > ? ORDER BY name LIMIT ?",
 		due:        from + "expires_at > 0 AND expires_at < ? ORDER BY expires_at, name LIMIT ?",
-		update:     update,
-		insertHeld: "INSERT INTO seqd_documents (" + columns + ") SELECT ?,?,?,?,?,?,? FROM (SELECT 1 AS one) f WHERE " + l.dialect.Holds + l.dialect.KeepFirst,
+		insert:     insert + l.mayWrite() + l.dialect.KeepFirst,
+		update:     update + " AND " + l.mayWrite(),
+		insertHeld: insert + l.dialect.Holds + l.dialect.KeepFirst,
 		updateHeld: update + " AND " + l.dialect.Holds,
 	}
 }
@@ -76,7 +78,7 @@ func (d *documents) Create(ctx context.Context, doc persist.Document) error {
 	if err := doc.CheckNew(); err != nil {
 		return err
 	}
-	err := one(d.exec(ctx, "create document", "INSERT INTO seqd_documents ("+columns+") VALUES "+list(7)+d.dialect.KeepFirst, row(doc)...))
+	err := d.whyNotWritten(ctx, one(d.exec(ctx, "create document", d.insert, row(doc)...)))
 	if errors.Is(err, persist.ErrNotFound) {
 		err = persist.ErrExists
 	}
@@ -110,7 +112,7 @@ func (d *documents) Update(ctx context.Context, doc persist.Document) error {
 	if err := doc.Validate(); err != nil {
 		return err
 	}
-	err := one(d.exec(ctx, "update document", d.update, change(doc)...))
+	err := d.whyNotWritten(ctx, one(d.exec(ctx, "update document", d.update, change(doc)...)))
 	return persist.WhyNotRevision(ctx, d, doc.Kind, doc.Key, doc.Revision-1, about(doc.PersistID(), err))
 }
 

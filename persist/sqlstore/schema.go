@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -147,29 +148,63 @@ const ShutMark = "-"
 // isOpen is the condition on the row of seqd_schema that there is no [ShutMark].
 const isOpen = "LEFT(fence, 1) <> '" + ShutMark + "'"
 
+// mayWrite is the condition under which a statement writes a document: the store is not shut, unless it is
+// opened PastShut. A node that was suspended could otherwise keep an answer to a request with an
+// Idempotency-Key in a store that nobody looks into any more.
+func (l *link) mayWrite() string {
+	if l.opts.PastShut {
+		return "1 = 1"
+	}
+	return "EXISTS (SELECT 1 FROM seqd_schema WHERE " + isOpen + ")"
+}
+
+// whyNotWritten returns ErrShut if the store is shut, and err otherwise.
+func (l *link) whyNotWritten(ctx context.Context, err error) error {
+	if l.opts.PastShut || !errors.Is(err, persist.ErrNotFound) {
+		return err
+	}
+	failed := l.query(ctx, "look whether shut", "SELECT 1 FROM seqd_schema WHERE NOT ("+isOpen+")", func(Scan) error { return persist.ErrShut })
+	return cmp.Or(failed, err)
+}
+
 // Unshut is an expression for the text in seqd_schema without the [ShutMark]. fence is its column.
 func Unshut(fence string) string { return "TRIM(LEADING '" + ShutMark + "' FROM " + fence + ")" }
 
 // Shut implements [persist.Shutter].
-func (s *Store) Shut(ctx context.Context) error {
-	return s.exclusively(ctx, "shut", "UPDATE seqd_schema SET fence = CONCAT('"+ShutMark+"', fence) WHERE "+isOpen)
+func (s *Store) Shut(ctx context.Context, cluster persist.Document) error {
+	return s.exclusively(ctx, "shut", cluster, "UPDATE seqd_schema SET fence = CONCAT('"+ShutMark+"', fence) WHERE "+isOpen)
 }
 
 // Unshut implements [persist.Shutter].
-func (s *Store) Unshut(ctx context.Context) error {
-	return s.exclusively(ctx, "unshut", "UPDATE seqd_schema SET fence = "+Unshut("fence")+" WHERE NOT ("+isOpen+")")
+func (s *Store) Unshut(ctx context.Context, cluster persist.Document) error {
+	return s.exclusively(ctx, "unshut", cluster, "UPDATE seqd_schema SET fence = "+Unshut("fence")+" WHERE NOT ("+isOpen+")")
 }
 
 // exclusively sends a statement when no statement or transaction on the tables is under way, and lets
-// those that come meanwhile begin afterwards.
-func (s *Store) exclusively(ctx context.Context, name, statement string) error {
+// those that come meanwhile begin afterwards. It returns ErrConflict unless cluster is the document of the
+// cluster.
+func (s *Store) exclusively(ctx context.Context, name string, cluster persist.Document, statement string) error {
 	ctx, cancel, err := s.begin(ctx)
 	defer cancel()
 	if err != nil {
 		return err
 	}
 	return s.db.Exclusively(ctx, name, func(c Conn) error {
-		_, err := c.Exec(ctx, name, statement)
+		same := false
+		err := c.Query(ctx, "read cluster", "SELECT revision, body FROM seqd_documents WHERE kind = ? AND name = ?", func(scan Scan) error {
+			var revision int64
+			var body []byte
+			err := scan(&revision, &body)
+			same = revision == cluster.Revision && string(body) == cluster.Body
+			return err
+		}, persist.ClusterKind, []byte(persist.ClusterKey))
+		if err == nil && !same {
+			err = fmt.Errorf("%w: another command moves the store, or opens it again", persist.ErrConflict)
+		}
+		if err != nil {
+			return err
+		}
+		_, err = c.Exec(ctx, name, statement)
 		return err
 	})
 }

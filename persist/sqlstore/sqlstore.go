@@ -168,6 +168,8 @@ var (
 	_ persist.Store   = (*Store)(nil)
 	_ persist.Fenced  = (*Store)(nil)
 	_ persist.Shutter = (*Store)(nil)
+
+	_ persist.CounterFiller = (*Store)(nil)
 )
 
 // Open creates or upgrades the schema, and returns the store, whose Describe returns promise. It

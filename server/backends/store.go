@@ -36,6 +36,9 @@ func MovingStore(ctx context.Context, cfg config.Store, now func() time.Time) (p
 	return newStore(ctx, cfg, driver.How{Now: now, Beside: true, PastShut: true})
 }
 
+// Target returns the context for opening the store that a command moves everything to.
+func Target(ctx context.Context) context.Context { return seams.Target(ctx) }
+
 // existing opens a store that a node has made, and that was not moved.
 func existing(ctx context.Context, cfg config.Store, how driver.How) (persist.Store, error) {
 	store, err := newStore(ctx, cfg, how)

@@ -3,6 +3,7 @@ package ops
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -142,4 +143,156 @@ func half(t *testing.T) persist.Store {
 	to := memory.New(time.Now)
 	must.Is(t, Move(between(t, issued(t), to, 4), cfg, target, Moving{}, quietly), errCut)
 	return to
+}
+
+// Another store can have the same place: localhost on another host, or a file that was lost. Once the new
+// store may be open, no other one is filled.
+func TestMoveHasOneTarget(t *testing.T) {
+	cfg, target := moves(t)
+	for writes := 0; ; writes++ {
+		from, first, second := issued(t), memory.New(time.Now), memory.New(time.Now)
+		if Move(between(t, from, first, writes), cfg, target, Moving{}, quietly) == nil {
+			must.Is(t, Move(between(t, from, second, endless), cfg, target, Moving{}, quietly), ErrSnapshot)
+			must.Do(t, Move(between(t, from, first, endless), cfg, target, Moving{}, quietly))
+			return
+		}
+		if err := Move(between(t, from, second, endless), cfg, target, Moving{}, quietly); err != nil {
+			must.Is(t, err, ErrSnapshot)
+			must.Do(t, Move(between(t, from, first, endless), cfg, target, Moving{}, quietly))
+		}
+		_ = Move(between(t, from, first, endless), cfg, target, Moving{}, quietly)
+		if usable(t, first) == usable(t, second) {
+			t.Fatalf("after %d writes to another store of the same place: %v, %v can be used", writes, usable(t, first), usable(t, second))
+		}
+	}
+}
+
+// Of two calls that move the same at once, or one that was suspended, the slower one changes nothing after
+// the other one has opened the new store.
+func TestMoveTwiceAtOnce(t *testing.T) {
+	cfg, target := moves(t)
+	from, to := issued(t), memory.New(time.Now)
+	records := 0
+	how := Moving{Progress: func(string, int64, int64) {
+		if records++; records == 1 { // it fills the store by now, and has written nothing yet
+			must.Do(t, Move(between(t, from, to, endless), cfg, target, Moving{}, quietly))
+			token := must.Get(to.Documents().Read(t.Context(), "token", "a"))(t)
+			must.Do(t, to.Documents().Delete(t.Context(), token.Kind, token.Key, token.Revision))
+		}
+	}}
+	must.Do(t, Move(between(t, from, to, endless), cfg, target, how, quietly))
+	_, err := to.Documents().Read(t.Context(), "token", "a")
+	must.Is(t, err, persist.ErrNotFound)
+}
+
+// A failover that no node has noticed may have lost leases of machine IDs: those of the new store begin
+// above them, also if the move is cut off and repeated.
+func TestMoveAfterAFailover(t *testing.T) {
+	cfg, target := moves(t)
+	for writes := 0; ; writes++ {
+		from, to := &failingOver{Store: issued(t), fence: persist.Fence{Current: "7/2", Confirmed: "7/2"}}, memory.New(time.Now)
+		doc := must.Get(from.Documents().Read(t.Context(), persist.LedgerKind, "invoice"))(t)
+		must.Do(t, from.Documents().Delete(t.Context(), doc.Kind, doc.Key, doc.Revision)) // it would stand still
+		run := func(writes int) error {
+			s := seams.Of(between(t, nil, to, writes))
+			s.OpenStore = func(context.Context, driver.How) (persist.Store, error) { return stillOpen{from}, nil }
+			return Move(seams.With(t.Context(), s), cfg, target, Moving{}, quietly)
+		}
+		err := run(writes)
+		if err != nil {
+			must.Is(t, err, errCut)
+			must.Do(t, run(endless))
+		}
+		if set := must.Get(to.Slots().Look(t.Context(), "r"))(t).Set; set.Floor < time.Now().UnixMilli()+set.Ahead {
+			t.Fatalf("after %d writes leases begin above %d", writes, set.Floor)
+		}
+		if err == nil {
+			return
+		}
+	}
+}
+
+// stillOpen is a store that a command does not close.
+type stillOpen struct{ *failingOver }
+
+func (stillOpen) Close() error { return nil }
+
+// An export is imported into one store only, wherever the import is cut off: not into another one of the same
+// place either.
+func TestImportHasOneTarget(t *testing.T) {
+	cfg, target := moves(t)
+	for writes := 0; ; writes++ {
+		from, first, second, file := issued(t), memory.New(time.Now), memory.New(time.Now), filepath.Join(t.TempDir(), "e")
+		must.Get(Export(between(t, from, nil, endless), cfg, file, Moving{}))(t)
+		into := func(to persist.Store, writes int) error {
+			return Import(between(t, to, nil, writes), target, file, Moving{}, quietly)
+		}
+		done := into(first, writes)
+		_ = into(second, endless)
+		_ = into(first, endless)
+		if usable(t, first) == usable(t, second) {
+			t.Fatalf("after %d writes to another store of the same place: %v, %v can be used", writes, usable(t, first), usable(t, second))
+		}
+		must.Is(t, must.Err(UndoMove(between(t, from, nil, endless), cfg)), ErrSnapshot)
+		if done == nil {
+			return
+		}
+	}
+}
+
+// An --undo of an export that is cut off is repeated. Then the file cannot be imported, and the store can be
+// exported again.
+func TestUndoOfAnExportIsCutOff(t *testing.T) {
+	cfg, target := moves(t)
+	for writes := 0; ; writes++ {
+		from, file := issued(t), filepath.Join(t.TempDir(), "e")
+		must.Get(Export(between(t, from, nil, endless), cfg, file, Moving{}))(t)
+		_, err := UndoMove(between(t, from, nil, writes), cfg)
+		if err != nil {
+			must.Is(t, err, errCut)
+			must.Get(UndoMove(between(t, from, nil, endless), cfg))(t)
+		}
+		if !usable(t, from) {
+			t.Fatal("it cannot be used")
+		}
+		must.Is(t, Import(between(t, memory.New(time.Now), nil, endless), target, file, Moving{}, quietly), ErrSnapshot)
+		must.Get(Export(between(t, from, nil, endless), cfg, file+"2", Moving{}))(t)
+		if err == nil {
+			return
+		}
+	}
+}
+
+// Of two exports to one file the one that fails does not open the store that the other one has shut.
+func TestExportTwiceAtOnce(t *testing.T) {
+	cfg, _ := moves(t)
+	from, file := issued(t), filepath.Join(t.TempDir(), "e")
+	other := func() { must.Get(Export(between(t, from, nil, endless), cfg, file, Moving{}))(t) }
+	s := seams.Of(between(t, from, nil, endless))
+	inner, once := s.OpenStore, true
+	s.OpenStore = func(ctx context.Context, how driver.How) (persist.Store, error) {
+		store, err := inner(ctx, how)
+		return besides{store, func() {
+			if once && !usable(t, from) { // the file is being written
+				once = false
+				other()
+			}
+		}}, err
+	}
+	_, err := Export(seams.With(t.Context(), s), cfg, file, Moving{})
+	if err == nil || usable(t, from) {
+		t.Errorf("%v; the store can be used: %v", err, usable(t, from))
+	}
+	must.Get(Status(file))(t)
+}
+
+// besides is a store beside which something happens while its kinds are listed.
+type besides struct {
+	persist.Store
+	happens func()
+}
+
+func (b besides) Kinds(ctx context.Context) ([]string, error) {
+	b.happens()
+	return b.Store.Kinds(ctx)
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -90,6 +91,9 @@ func (r *restoring) open(ctx context.Context) (shut func() error, err error) {
 	if r.store, err = backends.NewStore(ctx, opened, time.Now); err != nil {
 		return nil, err
 	}
+	if a, ok := r.store.(persist.Answerer); ok && r.moving != nil {
+		r.moving.answers = a.Answers()
+	}
 	closeRedis, err := r.openCursors(ctx)
 	if err != nil {
 		return nil, errors.Join(err, r.store.Close())
@@ -125,6 +129,9 @@ type restoring struct {
 // come.
 func (r *restoring) look() (err error) {
 	for _, b := range r.cfg.BizTypes {
+		if r.moving != nil {
+			r.moving.see(b)
+		}
 		r.gaps[b.Name] = seqd.TraitsOf(b.Settings).LeastGap
 	}
 	unnamed, stood := "", ""
@@ -150,7 +157,7 @@ func (r *restoring) look() (err error) {
 		// A definition that this build cannot read has the least gap. Its biz type issues nothing.
 		if b, ok := definitions.Of(r.cfg, *d); ok {
 			if r.moving != nil {
-				r.moving.note(b)
+				r.moving.see(b)
 			}
 			r.gaps[b.Name] = max(r.gaps[b.Name], seqd.TraitsOf(b.Settings).LeastGap)
 		}
@@ -222,7 +229,12 @@ func (r *restoring) run(ctx context.Context) error {
 		return err
 	}
 	if r.moving != nil {
-		return r.finish(ctx, "everything is not in the new store yet, and no node can use it; repeat the command", r.fill, r.moving.verify, r.moving.leave, r.end)
+		err := r.finish(ctx, "everything is not in the new store yet, and no node can use it; repeat the command", r.moving.note, r.fill, r.moving.verify, r.moving.leave, r.end)
+		if known, failed := persist.ReadCluster(ctx, r.store.Documents()); err != nil && failed == nil && known.ID == r.contents.Cluster {
+			r.tell(r.word(), "was ended by another call of this command")
+			return nil
+		}
+		return err
 	}
 	return r.finish(ctx, "the store is not restored yet, and no node can use it; restore again with the same file and flags", r.fill, r.raiseToCursors, r.createNamed, r.repair, r.end)
 }
@@ -263,8 +275,16 @@ func (r *restoring) mayBegin(ctx context.Context) (began bool, err error) {
 	sum := sha256.Sum256(said)
 	r.mark = persist.RestoringDocument(hex.EncodeToString(sum[:]), r.now)
 	has, err := r.store.Documents().Read(ctx, persist.ClusterKind, persist.ClusterKey)
+	began = err == nil && has.Body == r.mark.Body
+	if r.moving != nil {
+		began = err == nil && strings.HasPrefix(has.Body, r.mark.Body+" ")
+		r.mark.Body += " " + persist.NewEpoch() // no other store has it
+		if into := r.moving.into(); into != "" && into != has.Body && (began || errors.Is(err, persist.ErrNotFound)) {
+			return false, fmt.Errorf("%w: everything was moved to another store of this name, or this one was lost. Numbers may have been issued there, and would be issued again: use that one", ErrSnapshot)
+		}
+	}
 	switch {
-	case err == nil && has.Body == r.mark.Body:
+	case began:
 		r.mark = has
 		return true, nil
 	case err == nil:

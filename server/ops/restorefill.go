@@ -20,6 +20,14 @@ import (
 // durable together.
 const filling = 200
 
+// batch is filling, or more for a store that creates many counters at once.
+func (r *restoring) batch() int {
+	if _, ok := r.store.(persist.CounterFiller); ok && r.moving != nil {
+		return 5 * filling
+	}
+	return filling
+}
+
 // fill writes what the snapshot has. Each counter and ledger is raised in the step that writes it,
 // so that it is never there as it was.
 func (r *restoring) fill(ctx context.Context) error {
@@ -28,6 +36,9 @@ func (r *restoring) fill(ctx context.Context) error {
 	var history []persist.HistoryRecord
 	size := 0
 	flush := func() error {
+		if err := r.mine(ctx); err != nil {
+			return err
+		}
 		if err := r.store.Refill(ctx, docs); err != nil {
 			return err
 		}
@@ -48,13 +59,18 @@ func (r *restoring) fill(ctx context.Context) error {
 	end, err := r.from.read(r.same, func(record snapshot.Record) (err error) {
 		switch {
 		case record.Registry != nil:
-			err = r.registry(ctx, *record.Registry)
+			err = r.registry(ctx, record.Registry)
 		case record.Counter != nil:
 			counters = append(counters, *record.Counter)
 			record.Counter = &snapshot.Counter{Counter: r.raisedCounter(*record.Counter)}
 		case record.History != nil:
 			history = append(history, *record.History)
 		case record.Document.Kind == persist.RestoredKind && r.moving == nil: // end writes another one
+		case record.Document.Kind == persist.KeptAnswerKind && r.moving != nil && r.moving.answers != nil:
+			var kept bool
+			if kept, err = r.moving.answer(ctx, *record.Document); !kept {
+				return err
+			}
 		case record.Document.Kind == persist.LedgerKind:
 			if *record.Document, err = r.raisedLedger(*record.Document); err != nil {
 				return err
@@ -71,7 +87,7 @@ func (r *restoring) fill(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if len(docs)+len(counters)+len(history) >= filling || size > 4<<20 {
+		if len(docs)+len(counters)+len(history) >= r.batch() || size > 4<<20 {
 			return flush()
 		}
 		return nil
@@ -83,6 +99,16 @@ func (r *restoring) fill(ctx context.Context) error {
 		return err
 	}
 	return flush()
+}
+
+// mine returns an error if the store does not have the mark any more: another call has ended this, and nodes
+// may use the store.
+func (r *restoring) mine(ctx context.Context) error {
+	has, err := r.store.Documents().Read(ctx, persist.ClusterKind, persist.ClusterKey)
+	if err == nil && has.Body != r.mark.Body {
+		err = errors.New("the store is not being filled any more: another call of this command has ended it")
+	}
+	return err
 }
 
 // errReplaced is why a restore stops that reads another file than it has checked.
@@ -169,6 +195,16 @@ func (r *restoring) raisedLedger(doc persist.Document) (persist.Document, error)
 
 // createAll creates counters, several at a time.
 func (r *restoring) createAll(ctx context.Context, list []snapshot.Counter) error {
+	if at, ok := r.store.(persist.CounterFiller); ok && r.moving != nil && len(list) > 0 { // which is verified
+		raised := make([]persist.Counter, len(list))
+		for i, c := range list {
+			raised[i] = r.raisedCounter(c)
+			raised[i].FailedOver = false
+		}
+		if err := at.FillCounters(ctx, raised); !errors.Is(err, persist.ErrExists) {
+			return err
+		} // the same move has made some
+	}
 	return each(ctx, len(list), filling, func(ctx context.Context, i int) error {
 		err := r.store.Counters().Create(ctx, r.raisedCounter(list[i]))
 		if errors.Is(err, persist.ErrExists) { // the same restore has made it
@@ -178,26 +214,41 @@ func (r *restoring) createAll(ctx context.Context, list []snapshot.Counter) erro
 	})
 }
 
-// registry writes a registry of machine IDs, whose floor is above all leases that may have been
-// granted since.
-func (r *restoring) registry(ctx context.Context, from persist.Registry) error {
+// lostLeases is how old the leases can be that a failover of the former store has lost, in ms: it is the
+// [persist.SlotTable.Lag] of every store that can lose some.
+const lostLeases = 60_000
+
+// registry writes a registry of machine IDs, and sets the floor of from to what it has there. It is above
+// all leases that may have been granted since, or that the former store lost by a failover which no node
+// has noticed.
+func (r *restoring) registry(ctx context.Context, from *persist.Registry) error {
 	t, err := r.store.Slots().Look(ctx, from.Name)
 	if err != nil {
 		return err
 	}
 	if from.Set != nil && t.Set == nil {
 		set := *from.Set
+		lost := set.Source != r.contents.Fence
 		set.Source = t.Source
 		if r.moving == nil {
 			set.Incarnation = persist.NewEpoch()
 		}
-		if r.moving == nil && !sabotage.Off(sabotage.RestoreRaise) {
-			set.Floor = max(set.Floor, max(t.Now, r.contents.Ended)+set.Ahead+t.Lag)
+		if (r.moving == nil || lost) && !sabotage.Off(sabotage.RestoreRaise) {
+			lag := t.Lag
+			if r.moving != nil {
+				lag = max(lag, lostLeases)
+			}
+			set.Floor = max(set.Floor, max(t.Now, r.contents.Ended)+set.Ahead+lag)
 		}
 		if err := r.swap(ctx, from.Name, persist.SlotSwap{NewSet: &set, Source: t.Source}); err != nil {
 			return err
 		}
 		t.Set = &set
+	}
+	if from.Set != nil {
+		set := *from.Set
+		set.Floor = max(set.Floor, t.Set.Floor)
+		from.Set = &set
 	}
 	for _, slot := range from.Slots {
 		if slices.ContainsFunc(t.Slots, func(has persist.Slot) bool { return has.ID == slot.ID }) {

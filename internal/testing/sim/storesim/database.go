@@ -251,9 +251,10 @@ func (db *database) look(registry string, ids []int64) (persist.SlotTable, error
 	return t, err
 }
 
-// mayWrite returns why a document is not written without a fence.
+// mayWrite returns why a document is not written without a fence. Only a command that is PastShut writes that
+// of the cluster.
 func (db *database) mayWrite(doc persist.Document) error {
-	if db.shut && doc.Kind == persist.LedgerKind {
+	if db.shut && doc.Kind != persist.ClusterKind {
 		return persist.ErrShut
 	}
 	return nil

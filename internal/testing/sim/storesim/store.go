@@ -51,13 +51,26 @@ func (s *store) Refill(ctx context.Context, list []persist.Document) error {
 }
 
 // Shut implements [persist.Shutter].
-func (s *store) Shut(ctx context.Context) error { return s.setShut(ctx, true) }
+func (s *store) Shut(ctx context.Context, cluster persist.Document) error {
+	return s.setShut(ctx, cluster, true)
+}
 
 // Unshut implements [persist.Shutter].
-func (s *store) Unshut(ctx context.Context) error { return s.setShut(ctx, false) }
+func (s *store) Unshut(ctx context.Context, cluster persist.Document) error {
+	return s.setShut(ctx, cluster, false)
+}
 
-func (s *store) setShut(ctx context.Context, shut bool) error {
-	return s.tell(ctx, Call{Op: "shut", Write: true}, func(db *database) error { db.shut = shut; return nil })
+func (s *store) setShut(ctx context.Context, cluster persist.Document, shut bool) error {
+	return s.tell(ctx, Call{Op: "shut", Write: true}, func(db *database) error {
+		has, err := of(db).Read(background, persist.ClusterKind, persist.ClusterKey)
+		if err == nil && has != cluster {
+			err = persist.ErrConflict
+		}
+		if err == nil {
+			db.shut = shut
+		}
+		return err
+	})
 }
 
 // Fence implements [persist.Fenced].
