@@ -43,7 +43,7 @@ func (c Cluster) Document() Document {
 	return Document{Kind: ClusterKind, Key: ClusterKey, Revision: 1, Body: c.ID, Timestamp: c.Timestamp}
 }
 
-// ReadCluster returns the cluster that a store belongs to, or ErrNotFound.
+// ReadCluster returns the cluster that a store belongs to, or ErrNotFound, ErrRestoring or ErrMoved.
 func ReadCluster(ctx context.Context, documents Documents) (Cluster, error) {
 	doc, err := documents.Read(ctx, ClusterKind, ClusterKey)
 	if err != nil {
@@ -52,6 +52,9 @@ func ReadCluster(ctx context.Context, documents Documents) (Cluster, error) {
 	c := Cluster{ID: doc.Body, Timestamp: doc.Timestamp}
 	if strings.HasPrefix(doc.Body, restoring) {
 		return c, ErrRestoring
+	}
+	if m, ok := MovedIn(doc); ok {
+		return Cluster{ID: m.Cluster, Timestamp: m.Created}, m
 	}
 	return c, c.Validate()
 }

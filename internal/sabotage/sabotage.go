@@ -104,6 +104,8 @@ const (
 	// RestoreRaise is: a restore writes each counter, ledger and lease above what may have been issued
 	// since the snapshot.
 	RestoreRaise Rule = "restore-raise"
+	// MoveShut is: a store that everything is moved out of is shut to nodes that have opened it before.
+	MoveShut Rule = "move-shut"
 	// OneSender is V3: a node sends for a subscription only while it owns the work.
 	OneSender Rule = "one-sender"
 )
@@ -111,7 +113,7 @@ const (
 // Rules are all of them.
 var Rules = []Rule{RangeOnce, EpochHeld, GiveBackSwap, FailoverGap, LeaseBegin, LeaseFloor, LeaseDoubt, LeaseSealed, RegistryNamed, AnswersHome, Rollback, SequenceOnce, Claim, TakeAfterCallers, TakeOnce, FenceCompared, Period, Recall, Doubt, Forward, LateWrite, Reopen, Follows, Counted, EmptyFirst,
 	TermStop, TermTaken, TermDead, TermSettled, TermFence, TermHere, TermConfirm, PermitsBounded, JobCounted, JobOrder, JobPinned,
-	DeliveryFirst, DeliveryKept, OneSender, RestoreRaise}
+	DeliveryFirst, DeliveryKept, OneSender, RestoreRaise, MoveShut}
 
 // marks finds what takes a rule of a script out: a comment "without NAME: CODE".
 func marks() *regexp.Regexp { return regexp.MustCompile(`--\[\[without ([a-z-]+): (.*?)\]\]`) }

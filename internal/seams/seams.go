@@ -29,6 +29,8 @@ type Seams struct {
 	Poll bool
 	// OpenStore opens the store. It may be called again.
 	OpenStore func(ctx context.Context, how driver.How) (persist.Store, error)
+	// OpenTarget opens the store that a command moves everything to.
+	OpenTarget func(ctx context.Context, how driver.How) (persist.Store, error)
 	// OpenCoordinator opens a coordinator.
 	OpenCoordinator func() coordination.Coordinator
 }
@@ -37,6 +39,16 @@ type key struct{}
 
 // With returns a context with seams.
 func With(ctx context.Context, s Seams) context.Context { return context.WithValue(ctx, key{}, s) }
+
+// Target returns the context for what a command does with the store that it moves everything to.
+func Target(ctx context.Context) context.Context {
+	s := Of(ctx)
+	if s.OpenTarget == nil {
+		return ctx
+	}
+	s.OpenStore = s.OpenTarget
+	return With(ctx, s)
+}
 
 // Of returns the seams of a context; they are all nil in a service that is not simulated.
 func Of(ctx context.Context) Seams {

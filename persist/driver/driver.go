@@ -67,6 +67,8 @@ type How struct {
 	// Beside opens the store for a command that runs beside nodes, whose settings may differ from
 	// those of the command. What the nodes rely on follows from the settings of nodes alone.
 	Beside bool
+	// PastShut opens a store that is shut for the command that moves it: see [persist.Shutter].
+	PastShut bool
 	// Unreached opens the store of a server even if it cannot be reached now: its operations return
 	// [persist.ErrUnavailable] until it can.
 	Unreached bool

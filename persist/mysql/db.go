@@ -232,6 +232,20 @@ func (d *db) Alone(ctx context.Context, name string, f func(sqlstore.Conn) error
 	return d.placed(ctx, func() error { return d.alone(ctx, f) })
 }
 
+// Exclusively implements [sqlstore.DB]. LOCK TABLES waits for transactions that have used a table, and
+// what comes later waits before it reads.
+func (d *db) Exclusively(ctx context.Context, name string, f func(sqlstore.Conn) error) error {
+	return d.Alone(ctx, name, func(c sqlstore.Conn) error {
+		_, err := c.Exec(ctx, "lock tables", "SET SESSION lock_wait_timeout = 2;\nLOCK TABLES seqd_schema WRITE, seqd_counters WRITE, seqd_documents WRITE, seqd_slots WRITE")
+		if err == nil {
+			err = f(c)
+		}
+		// also if the caller has left: the connection goes back to the pool
+		_, unlocked := c.Exec(context.WithoutCancel(ctx), "unlock tables", "UNLOCK TABLES;\nSET SESSION lock_wait_timeout = DEFAULT")
+		return errors.Join(err, unlocked)
+	})
+}
+
 func (d *db) alone(ctx context.Context, f func(sqlstore.Conn) error) error {
 	if d.closed.Load() {
 		return persist.ErrClosed

@@ -34,21 +34,34 @@ func fenceOf(opts Options) string {
 		present = "CONCAT(" + identity + ", '/', generation + IF(writer = " + identity + ", 0, 1))"
 	}
 	if opts.Lossless {
-		present = "IF(" + isMarked + ", IF(" + safeNow + ", SUBSTRING_INDEX(SUBSTR(fence, 2), ' ', 1), NULL), " + present + ")"
+		text := sqlstore.Unshut("fence")
+		present = "IF(LEFT(" + text + ", 1) = '" + sqlstore.LosslessMark + "', IF(" + safeNow + ", SUBSTRING_INDEX(SUBSTR(" + text + ", 2), ' ', 1), NULL), " + present + ")"
 	}
 	return present
 }
 
-// isMarked is the condition that there is the mark.
-const isMarked = "LEFT(fence, 1) = '" + sqlstore.LosslessMark + "'"
+// isMarked is the condition that there is the mark, and isShut that the store is shut.
+const (
+	isMarked = "LEFT(fence, 1) = '" + sqlstore.LosslessMark + "'"
+	isShut   = "LEFT(fence, 1) = '" + sqlstore.ShutMark + "'"
+)
 
 // unmarked returns what [fenceOf] does, NULL while [sqlstore.LosslessMark] says that others rely on
-// failovers that lose nothing, and this process was told something else.
+// failovers that lose nothing, and this process was told something else, and NULL while the store is shut,
+// unless it is opened for reading or PastShut.
 func unmarked(opts Options) string {
-	if opts.Lossless || opts.ReadOnly {
-		return fenceOf(opts)
+	switch fence := fenceOf(opts); {
+	case opts.ReadOnly:
+		return fence
+	case opts.Lossless && opts.PastShut:
+		return fence
+	case opts.Lossless:
+		return "IF(" + isShut + ", NULL, " + fence + ")"
+	case opts.PastShut:
+		return "IF(LEFT(" + sqlstore.Unshut("fence") + ", 1) = '" + sqlstore.LosslessMark + "', NULL, " + fence + ")"
+	default:
+		return "IF(" + isMarked + " OR " + isShut + ", NULL, " + fence + ")"
 	}
-	return "IF(" + isMarked + ", NULL, " + fenceOf(opts) + ")"
 }
 
 // safeNow is the condition that the settings are safe that change without a restart on every
@@ -82,7 +95,7 @@ var failovers = "LEAST(1000, GREATEST(1, " + inSchema("generation") + " - " + wr
 func unrecorded(lossless bool) string {
 	condition := "writer <> " + identity
 	if lossless {
-		condition += " AND NOT " + isMarked
+		condition += " AND NOT " + isMarked + " AND NOT " + isShut
 	}
 	return condition
 }

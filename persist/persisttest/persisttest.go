@@ -70,6 +70,7 @@ func Run(t *testing.T, open Factory) {
 		{"Documents/shapes keep what they are given", testShapes},
 		{"Clock/the clock is the store's", testClock},
 		{"Store/all that it has is listed, and filled in again", testWhole},
+		{"Store/one that is shut changes nothing", testShut},
 		{"Store/an ended context changes nothing", testContext},
 		{"Store/a closed store refuses", testClosed},
 	}

@@ -309,6 +309,18 @@ func (d *db) Alone(ctx context.Context, name string, f func(sqlstore.Conn) error
 	})
 }
 
+// Exclusively implements [sqlstore.DB]. A statement takes its lock of a table before its snapshot, so one
+// that waits for this transaction sees what it did.
+func (d *db) Exclusively(ctx context.Context, name string, f func(sqlstore.Conn) error) error {
+	return d.Transact(ctx, name, func(c sqlstore.Conn) error {
+		_, err := c.Exec(ctx, "lock tables", "LOCK TABLE seqd_counters, seqd_documents, seqd_slots IN SHARE ROW EXCLUSIVE MODE")
+		if err != nil {
+			return err
+		}
+		return f(c)
+	})
+}
+
 // session is the connection of a transaction.
 type session struct {
 	conn *pgx.Conn

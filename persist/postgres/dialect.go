@@ -23,21 +23,25 @@ var schema string
 // restart too.
 //
 // With [sqlstore.LosslessMark] it is the one of the mark if nothing is lost, and NULL otherwise. A
-// store that is only looked at has the fence of the server even then: see [dialect].
-func fenceOf(lossless bool) string {
-	marked := "split_part(substr(s.fence, 2), ' ', 1)"
-	if !lossless {
-		marked = "NULL"
+// store that is only looked at has the fence of the server even then: see [dialect]. With
+// [sqlstore.ShutMark] it is NULL too, unless the store is used nevertheless.
+func fenceOf(lossless, pastShut bool) string {
+	text, marked := "s.fence", "NULL"
+	if pastShut {
+		text = sqlstore.Unshut(text)
 	}
-	return "(SELECT CASE WHEN " + safeNow + " THEN CASE WHEN LEFT(s.fence, 1) = '" + sqlstore.LosslessMark + "' THEN " + marked +
-		" ELSE " + timeline + " END END FROM pg_control_system(), seqd_schema s)"
+	if lossless {
+		marked = "split_part(substr(" + text + ", 2), ' ', 1)"
+	}
+	return "(SELECT CASE WHEN " + safeNow + " THEN CASE LEFT(" + text + ", 1) WHEN '" + sqlstore.LosslessMark + "' THEN " + marked +
+		" WHEN '" + sqlstore.ShutMark + "' THEN NULL ELSE " + timeline + " END END FROM pg_control_system(), seqd_schema s)"
 }
 
 // timeline is the fence whatever seqd_schema says.
 const timeline = "system_identifier::text || '/' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)"
 
-func dialect(d *db, readOnly bool) sqlstore.Dialect {
-	fence := fenceOf(d.lossless)
+func dialect(d *db, readOnly, pastShut bool) sqlstore.Dialect {
+	fence := fenceOf(d.lossless, pastShut)
 	inSchema := fence
 	switch {
 	case d.lossless:
@@ -78,7 +82,7 @@ func holds(lossless bool) string {
 	case sabotage.Off(sabotage.FenceCompared):
 		same = "?::text IS NOT NULL AND f.present IS NOT NULL"
 	}
-	return "(SELECT " + same + " FROM (SELECT " + fenceOf(lossless) + " AS present, " + durably(lossless) + ") f)"
+	return "(SELECT " + same + " FROM (SELECT " + fenceOf(lossless, false) + " AS present, " + durably(lossless) + ") f)"
 }
 
 // promotions is how many promotions there were since a counter was written, at least 1. The gap is
@@ -142,7 +146,7 @@ func allocateStatement(lossless bool) string {
 	}
 	return "UPDATE seqd_counters c SET highest = " + above + " + $2::bigint, fence = f.present, epoch = COALESCE($8::text, " + epoch + "), " +
 		"step = CASE WHEN $6::bigint > 0 THEN $6 ELSE c.step END, step_at = CASE WHEN $6 > 0 THEN $7::bigint ELSE c.step_at END " +
-		"FROM (SELECT " + fenceOf(lossless) + " AS present, " + durably(lossless) + ") f " +
+		"FROM (SELECT " + fenceOf(lossless, false) + " AS present, " + durably(lossless) + ") f " +
 		"WHERE c.name = $1::bytea AND c.version = " + strconv.Itoa(persist.FormatVersion) + " AND c.highest >= 0 " +
 		"AND f.present IS NOT NULL AND " + above + " <= " + most + " - $2 AND " + held + waits + " RETURNING c.highest"
 }

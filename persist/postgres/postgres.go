@@ -53,7 +53,7 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("store.postgres.url: %w", err)
 	}
-	s, err := sqlstore.Open(ctx, db, dialect(db, opts.ReadOnly), opts.Options,
+	s, err := sqlstore.Open(ctx, db, dialect(db, opts.ReadOnly, opts.ReadOnly || opts.PastShut), opts.Options,
 		"postgres: numbers are unique over all nodes that share the database "+where)
 	if err != nil {
 		return nil, fmt.Errorf("store.postgres.url: open the database %s: %w", where, err)

@@ -97,11 +97,19 @@ func marked(current, confirmed string) string {
 func (s *Store) Fence(ctx context.Context) (f persist.Fence, err error) {
 	err = s.query(ctx, "read fence", "SELECT COALESCE("+s.dialect.SchemaFence+", ''), fence FROM seqd_schema", func(scan Scan) error {
 		err := scan(&f.Current, &f.Confirmed)
+		if open, shut := strings.CutPrefix(f.Confirmed, ShutMark); shut && err == nil {
+			if f.Confirmed = open; !s.opts.ReadOnly && !s.opts.PastShut {
+				return persist.ErrShut
+			}
+		}
 		if err == nil && f.Current == "" {
 			err = ErrStandby
 		}
 		return err
 	})
+	if err != nil {
+		return f, err
+	}
 	switch known, is := strings.CutPrefix(f.Confirmed, LosslessMark); {
 	case is && s.opts.Lossless:
 		f.Confirmed = known[strings.IndexByte(known, ' ')+1:]
@@ -124,9 +132,44 @@ func (s *Store) ConfirmFence(ctx context.Context, current string) error {
 		unmarked = confirmed
 	}
 	err := one(s.exec(ctx, "confirm fence", "UPDATE seqd_schema SET fence = CASE WHEN LEFT(fence, 1) = '"+LosslessMark+"' THEN ? ELSE ? END WHERE "+
-		s.dialect.SchemaFence+" = ?", confirmed, unmarked, current))
+		isOpen+" AND "+s.dialect.SchemaFence+" = ?", confirmed, unmarked, current))
 	if errors.Is(err, persist.ErrNotFound) {
 		return fmt.Errorf("%w: another server took over", persist.ErrConflict)
 	}
 	return err
+}
+
+// ShutMark begins the text in seqd_schema, before the [LosslessMark], while the store is shut: see
+// [persist.Shutter]. Then no server has a fence, so no statement that compares it or writes it changes
+// anything. Only a store that is opened for reading or PastShut has one.
+const ShutMark = "-"
+
+// isOpen is the condition on the row of seqd_schema that there is no [ShutMark].
+const isOpen = "LEFT(fence, 1) <> '" + ShutMark + "'"
+
+// Unshut is an expression for the text in seqd_schema without the [ShutMark]. fence is its column.
+func Unshut(fence string) string { return "TRIM(LEADING '" + ShutMark + "' FROM " + fence + ")" }
+
+// Shut implements [persist.Shutter].
+func (s *Store) Shut(ctx context.Context) error {
+	return s.exclusively(ctx, "shut", "UPDATE seqd_schema SET fence = CONCAT('"+ShutMark+"', fence) WHERE "+isOpen)
+}
+
+// Unshut implements [persist.Shutter].
+func (s *Store) Unshut(ctx context.Context) error {
+	return s.exclusively(ctx, "unshut", "UPDATE seqd_schema SET fence = "+Unshut("fence")+" WHERE NOT ("+isOpen+")")
+}
+
+// exclusively sends a statement when no statement or transaction on the tables is under way, and lets
+// those that come meanwhile begin afterwards.
+func (s *Store) exclusively(ctx context.Context, name, statement string) error {
+	ctx, cancel, err := s.begin(ctx)
+	defer cancel()
+	if err != nil {
+		return err
+	}
+	return s.db.Exclusively(ctx, name, func(c Conn) error {
+		_, err := c.Exec(ctx, name, statement)
+		return err
+	})
 }

@@ -54,6 +54,8 @@ func (f *fake) Query(_ context.Context, _, statement string, row func(Scan) erro
 
 func (f *fake) Transact(_ context.Context, _ string, do func(Conn) error) error { return do(f) }
 
+func (f *fake) Exclusively(_ context.Context, _ string, do func(Conn) error) error { return do(f) }
+
 func (f *fake) Alone(_ context.Context, _ string, do func(Conn) error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

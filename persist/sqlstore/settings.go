@@ -50,7 +50,7 @@ func (s *Settings) Check(key string, err error) []seqd.Problem {
 func (s *Settings) Options(how driver.How, system string) Options {
 	o := Options{
 		Timeout: how.Patience(s.Timeout), MaxConnections: s.MaxConnections, Lossless: s.Failover == Lossless, Now: how.Now,
-		Unreached: how.Unreached, ReadOnly: how.ReadOnly, Beside: how.Beside, Admit: how.Admit, Trace: traced(how.Trace, system),
+		Unreached: how.Unreached, ReadOnly: how.ReadOnly, Beside: how.Beside, PastShut: how.PastShut, Admit: how.Admit, Trace: traced(how.Trace, system),
 	}
 	if how.ReadOnly {
 		o.MaxConnections = 1

@@ -69,6 +69,9 @@ type DB interface {
 	// Alone runs f while no other process runs Alone in the same database. f changes tables. It
 	// runs in a transaction if the database can change tables in one.
 	Alone(ctx context.Context, name string, f func(Conn) error) error
+	// Exclusively runs f, which changes seqd_schema, when no other process has a statement or a
+	// transaction on the tables under way. What others begin meanwhile waits, and then sees what f did.
+	Exclusively(ctx context.Context, name string, f func(Conn) error) error
 	// Allocate makes the step of [persist.Counter.Allocated] with the row of a counter, atomically
 	// and durably, and returns the new maximum. In the common case it is one statement. now is in
 	// ms since the Unix epoch. The request is valid.
@@ -91,7 +94,8 @@ type Dialect struct {
 	// one that takes the writes, or has settings now that can lose what it acknowledges (S1). Then it
 	// counts as a standby until a new connection announces or refuses it. While seqd_schema has the
 	// [LosslessMark], it is the fence after the mark if nothing is lost, and NULL otherwise; but in a
-	// store that is only looked at, and was told that something can be lost, it is that of the server.
+	// store that is only looked at, and was told that something can be lost, it is that of the server. It
+	// is NULL while there is the [ShutMark], unless the store is opened for reading or PastShut.
 	Fence string
 	// SchemaFence is Fence in a statement on the one row of seqd_schema. It is not NULL because of the
 	// mark.
@@ -138,6 +142,8 @@ type Options struct {
 	ReadOnly bool
 	// Beside opens the store for a command that runs beside nodes. It never sets the [LosslessMark].
 	Beside bool
+	// PastShut opens the store for the command that moves it, as if it were not shut; see [ShutMark].
+	PastShut bool
 	// Admit, unless nil, is called before every operation. If it returns an error, the operation returns
 	// that error and does nothing.
 	Admit func(context.Context) error
@@ -159,8 +165,9 @@ type Store struct {
 }
 
 var (
-	_ persist.Store  = (*Store)(nil)
-	_ persist.Fenced = (*Store)(nil)
+	_ persist.Store   = (*Store)(nil)
+	_ persist.Fenced  = (*Store)(nil)
+	_ persist.Shutter = (*Store)(nil)
 )
 
 // Open creates or upgrades the schema, and returns the store, whose Describe returns promise. It

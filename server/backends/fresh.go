@@ -59,12 +59,14 @@ func missing(cfg config.Store) error {
 
 // mustExist returns why a store must not be used by a command that runs beside the service.
 func mustExist(ctx context.Context, cfg config.Store, store persist.Store) error {
-	if !cfg.MustExist {
-		return nil
-	}
 	_, err := persist.ReadCluster(ctx, store.Documents())
-	if errors.Is(err, persist.ErrNotFound) {
-		err = missing(cfg)
+	switch {
+	case errors.Is(err, persist.ErrMoved):
+		return err
+	case !cfg.MustExist:
+		return nil
+	case errors.Is(err, persist.ErrNotFound):
+		return missing(cfg)
 	}
 	return err
 }

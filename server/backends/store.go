@@ -31,7 +31,12 @@ func ReadStore(ctx context.Context, cfg config.Store, now func() time.Time) (per
 	return existing(ctx, cfg, driver.How{Now: now, ReadOnly: true})
 }
 
-// existing opens a store that a node has made.
+// MovingStore opens a store for a command that moves it, also one that is shut.
+func MovingStore(ctx context.Context, cfg config.Store, now func() time.Time) (persist.Store, error) {
+	return newStore(ctx, cfg, driver.How{Now: now, Beside: true, PastShut: true})
+}
+
+// existing opens a store that a node has made, and that was not moved.
 func existing(ctx context.Context, cfg config.Store, how driver.How) (persist.Store, error) {
 	store, err := newStore(ctx, cfg, how)
 	if err != nil {

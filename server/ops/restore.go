@@ -65,7 +65,7 @@ func Restore(ctx context.Context, cfg *config.Config, path string, how Restoring
 	if cfg.Store.Forgets() {
 		return fmt.Errorf("%w: store.driver: %s keeps nothing", ErrSnapshot, cfg.Store.Driver)
 	}
-	r := &restoring{cfg: cfg.ForRepair(), path: path, how: how, tell: tell, highest: make(map[string]int64), gaps: make(map[string]int64), seen: make(map[string]bool)}
+	r := &restoring{cfg: cfg.ForRepair(), from: inFile(path), how: how, tell: tell, highest: make(map[string]int64), gaps: make(map[string]int64), seen: make(map[string]bool)}
 	for _, m := range how.Highest {
 		if _, _, _, whole := seqd.SplitCounter(m.Counter); !whole {
 			return fmt.Errorf("%w: no counter is named %q", ErrSnapshot, m.Counter)
@@ -75,24 +75,33 @@ func Restore(ctx context.Context, cfg *config.Config, path string, how Restoring
 	if err := r.look(); err != nil {
 		return err
 	}
-	opened := r.cfg.Store
-	opened.MustExist = false
-	if r.store, err = backends.NewStore(ctx, opened, time.Now); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, r.store.Close()) }()
-	shut, err := r.openCursors(ctx)
+	shut, err := r.open(ctx)
 	if err != nil {
 		return err
 	}
-	defer shut()
+	defer func() { err = errors.Join(err, shut()) }()
 	return r.run(ctx)
 }
 
-// restoring is one call of [Restore].
+// open opens the store to fill, and Redis.
+func (r *restoring) open(ctx context.Context) (shut func() error, err error) {
+	opened := r.cfg.Store
+	opened.MustExist = false
+	if r.store, err = backends.NewStore(ctx, opened, time.Now); err != nil {
+		return nil, err
+	}
+	closeRedis, err := r.openCursors(ctx)
+	if err != nil {
+		return nil, errors.Join(err, r.store.Close())
+	}
+	return func() error { closeRedis(); return r.store.Close() }, nil
+}
+
+// restoring is one call of [Restore], or the second half of a move.
 type restoring struct {
 	cfg      *config.Config
-	path     string
+	from     origin
+	moving   *moving // nil if it is a restore
 	how      Restoring
 	contents Contents
 	tell     func(what, done string)
@@ -120,7 +129,7 @@ func (r *restoring) look() (err error) {
 	}
 	unnamed, stood := "", ""
 	var low error
-	r.contents, err = look(r.path, func(h snapshot.Header, record snapshot.Record) {
+	r.contents, err = lookIn(r.from, func(h snapshot.Header, record snapshot.Record) {
 		d := record.Document
 		if d == nil {
 			return
@@ -140,11 +149,18 @@ func (r *restoring) look() (err error) {
 		}
 		// A definition that this build cannot read has the least gap. Its biz type issues nothing.
 		if b, ok := definitions.Of(r.cfg, *d); ok {
+			if r.moving != nil {
+				r.moving.note(b)
+			}
 			r.gaps[b.Name] = max(r.gaps[b.Name], seqd.TraitsOf(b.Settings).LeastGap)
 		}
 	})
 	switch {
 	case err != nil:
+	case r.moving != nil:
+		err = r.moving.check(r, stood)
+	case r.contents.Move != nil:
+		err = fmt.Errorf("%w: the file is an export, after which nothing was issued: seqd import --from", ErrSnapshot)
 	case low != nil:
 		err = low
 	case stood != "":
@@ -160,7 +176,10 @@ func (r *restoring) look() (err error) {
 // cluster.
 func (r *restoring) openCursors(ctx context.Context) (shut func(), err error) {
 	if !r.cfg.Redis.Configured() || !r.cfg.Store.Shared() {
-		return func() {}, nil
+		if r.moving != nil {
+			err = r.moving.redis("")
+		}
+		return func() {}, err
 	}
 	client, err := backends.NewRedis(ctx, r.cfg.Redis)
 	if err != nil {
@@ -174,6 +193,9 @@ func (r *restoring) openCursors(ctx context.Context) (shut func(), err error) {
 	} else if err != nil {
 		err = fmt.Errorf("how far the cursors in Redis went cannot be asked, so nothing was changed: %w. Start Redis; or restore with a configuration "+
 			"without redis.addrs, and a gap above all that was issued", err)
+	}
+	if err == nil && r.moving != nil {
+		err = r.moving.redis(owner)
 	}
 	if err != nil {
 		_ = client.Close()
@@ -199,9 +221,17 @@ func (r *restoring) run(ctx context.Context) error {
 	if err := r.begin(ctx); err != nil {
 		return err
 	}
-	for _, step := range []func(context.Context) error{r.fill, r.raiseToCursors, r.createNamed, r.repair, r.end} {
+	if r.moving != nil {
+		return r.finish(ctx, "everything is not in the new store yet, and no node can use it; repeat the command", r.fill, r.moving.verify, r.moving.leave, r.end)
+	}
+	return r.finish(ctx, "the store is not restored yet, and no node can use it; restore again with the same file and flags", r.fill, r.raiseToCursors, r.createNamed, r.repair, r.end)
+}
+
+// finish takes the steps. unfinished says what it means if one fails.
+func (r *restoring) finish(ctx context.Context, unfinished string, steps ...func(context.Context) error) error {
+	for _, step := range steps {
 		if err := step(ctx); err != nil {
-			return fmt.Errorf("the store is not restored yet, and no node can use it; restore again with the same file and flags: %w", err)
+			return fmt.Errorf("%s: %w", unfinished, err)
 		}
 	}
 	return nil
@@ -209,30 +239,47 @@ func (r *restoring) run(ctx context.Context) error {
 
 // begin marks the store, which must have nothing or be marked by the same restore.
 func (r *restoring) begin(ctx context.Context) error {
-	said, err := json.Marshal([]any{r.contents.SHA256, r.how.By, r.how.Gapless, r.how.ShutTokens, r.highest})
+	began, err := r.mayBegin(ctx)
 	if err != nil {
 		return err
+	}
+	if began {
+		r.tell(r.word(), "goes on with what was interrupted")
+		return nil
+	}
+	return r.store.Documents().Create(ctx, r.mark)
+}
+
+// mayBegin returns why the store cannot be filled. began is whether it has the mark.
+func (r *restoring) mayBegin(ctx context.Context) (began bool, err error) {
+	what := []any{r.contents.SHA256, r.how.By, r.how.Gapless, r.how.ShutTokens, r.highest}
+	if r.moving != nil { // which may read the former store again
+		what = []any{"move", r.contents.Move.ID}
+	}
+	said, err := json.Marshal(what)
+	if err != nil {
+		return false, err
 	}
 	sum := sha256.Sum256(said)
 	r.mark = persist.RestoringDocument(hex.EncodeToString(sum[:]), r.now)
 	has, err := r.store.Documents().Read(ctx, persist.ClusterKind, persist.ClusterKey)
 	switch {
 	case err == nil && has.Body == r.mark.Body:
-		r.tell("restore", "goes on with what was interrupted")
 		r.mark = has
-		return nil
+		return true, nil
 	case err == nil:
 		if known, failed := persist.ReadCluster(ctx, r.store.Documents()); failed == nil {
-			return fmt.Errorf("%w: the store is not empty: it is that of the cluster %s, and the snapshot is of %s. Give it an empty database or file", ErrSnapshot, known.ID, r.contents.Cluster)
+			return false, r.notEmpty(known)
 		}
-		return fmt.Errorf("%w: the restore of another file, or with other flags, was begun here: repeat that one, or give an empty database or file", ErrSnapshot)
+		return false, fmt.Errorf("%w: the restore of another file, or with other flags, or another move was begun here: repeat that one, or give an empty database or file", ErrSnapshot)
 	case !errors.Is(err, persist.ErrNotFound):
-		return err
+		return false, err
 	}
-	if err := r.empty(ctx); err != nil {
-		return err
-	}
-	return r.store.Documents().Create(ctx, r.mark)
+	return false, r.empty(ctx)
+}
+
+func (r *restoring) notEmpty(known persist.Cluster) error {
+	return fmt.Errorf("%w: the store is not empty: it is that of the cluster %s, and the snapshot is of %s. Give it an empty database or file", ErrSnapshot, known.ID, r.contents.Cluster)
 }
 
 // empty returns an error unless the store has nothing.
@@ -294,6 +341,22 @@ func (r *restoring) end(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if r.moving == nil {
+		if err := r.sayRestored(ctx); err != nil {
+			return err
+		}
+	}
+	done := r.mark
+	done.Revision, done.Body, done.Timestamp = done.Revision+1, r.contents.Cluster, r.contents.Created
+	err = r.store.Documents().Update(ctx, done)
+	if known, failed := persist.ReadCluster(ctx, r.store.Documents()); failed == nil && known.ID == r.contents.Cluster {
+		return nil // also if the answer was lost
+	}
+	return err
+}
+
+// sayRestored keeps counters that the snapshot lacks from beginning at their start.
+func (r *restoring) sayRestored(ctx context.Context) error {
 	restored := persist.Restored{Began: r.contents.Began, At: r.now, Gap: max(LeastGap, r.usual)}
 	for _, gap := range r.gaps {
 		restored.Gap = max(restored.Gap, gap)
@@ -307,11 +370,13 @@ func (r *restoring) end(ctx context.Context) error {
 			return err
 		}
 	}
-	done := r.mark
-	done.Revision, done.Body, done.Timestamp = done.Revision+1, r.contents.Cluster, r.contents.Created
-	err = r.store.Documents().Update(ctx, done)
-	if known, failed := persist.ReadCluster(ctx, r.store.Documents()); failed == nil && known.ID == r.contents.Cluster {
-		return nil // also if the answer was lost
+	return nil
+}
+
+// word says what this is.
+func (r *restoring) word() string {
+	if r.moving != nil {
+		return "move"
 	}
-	return err
+	return "restore"
 }

@@ -42,15 +42,19 @@ func (r *restoring) fill(ctx context.Context) error {
 		docs, counters, history, size = nil, nil, nil, 0
 		return nil
 	}
-	end, err := readFile(r.path, r.same, func(record snapshot.Record) (err error) {
+	if r.moving != nil {
+		r.moving.want = digest{}
+	}
+	end, err := r.from.read(r.same, func(record snapshot.Record) (err error) {
 		switch {
 		case record.Registry != nil:
-			return r.registry(ctx, *record.Registry)
+			err = r.registry(ctx, *record.Registry)
 		case record.Counter != nil:
 			counters = append(counters, *record.Counter)
+			record.Counter = &snapshot.Counter{Counter: r.raisedCounter(*record.Counter)}
 		case record.History != nil:
 			history = append(history, *record.History)
-		case record.Document.Kind == persist.RestoredKind: // end writes another one
+		case record.Document.Kind == persist.RestoredKind && r.moving == nil: // end writes another one
 		case record.Document.Kind == persist.LedgerKind:
 			if *record.Document, err = r.raisedLedger(*record.Document); err != nil {
 				return err
@@ -60,12 +64,19 @@ func (r *restoring) fill(ctx context.Context) error {
 			docs = append(docs, *record.Document)
 			size += len(record.Document.Body)
 		}
+		if err == nil && r.moving != nil {
+			r.moving.count("written")
+			err = r.moving.want.add(record)
+		}
+		if err != nil {
+			return err
+		}
 		if len(docs)+len(counters)+len(history) >= filling || size > 4<<20 {
 			return flush()
 		}
 		return nil
 	})
-	if err == nil && end != r.contents.End {
+	if err == nil && end != r.contents.End && r.from.name != "" {
 		err = errReplaced
 	}
 	if err != nil {
@@ -79,7 +90,7 @@ var errReplaced = errors.New("the file was replaced while it was read")
 
 // same returns an error if the file is another one by now.
 func (r *restoring) same(h snapshot.Header) error {
-	if h != r.contents.Header {
+	if h.Began != r.contents.Began && r.from.name != "" || h.Cluster != r.contents.Cluster {
 		return errReplaced
 	}
 	return nil
@@ -100,6 +111,9 @@ func (r *restoring) to(counter string, last, gap int64) int64 {
 // cursor, because one in Redis can have the same epoch and be ahead or behind.
 func (r *restoring) raisedCounter(c snapshot.Counter) persist.Counter {
 	next := c.Counter
+	if r.moving != nil && !c.FailedOver {
+		return r.moving.counter(next)
+	}
 	if bizType, _, _, whole := seqd.SplitCounter(c.BizTag); whole && !sabotage.Off(sabotage.RestoreRaise) {
 		usual := max(LeastGap, r.gaps[bizType], 10*min(c.Step, seqd.MaxNumber/10))
 		r.mu.Lock()
@@ -108,6 +122,9 @@ func (r *restoring) raisedCounter(c snapshot.Counter) persist.Counter {
 		gap := usual
 		if r.how.By != nil {
 			gap = *r.how.By
+		}
+		if r.moving != nil {
+			gap = 0
 		}
 		if c.FailedOver { // there was a gap to come already, whatever was issued since the snapshot
 			gap += min(usual, seqd.MaxNumber-gap)
@@ -129,6 +146,9 @@ func (r *restoring) raisedLedger(doc persist.Document) (persist.Document, error)
 	state, err := ledger.Decode(&doc)
 	if err != nil {
 		return doc, err
+	}
+	if r.moving != nil {
+		return r.moving.ledger(doc, state, r.fence)
 	}
 	gap := int64(0)
 	if r.how.Gapless != nil {
@@ -167,8 +187,11 @@ func (r *restoring) registry(ctx context.Context, from persist.Registry) error {
 	}
 	if from.Set != nil && t.Set == nil {
 		set := *from.Set
-		set.Incarnation, set.Source = persist.NewEpoch(), t.Source
-		if !sabotage.Off(sabotage.RestoreRaise) {
+		set.Source = t.Source
+		if r.moving == nil {
+			set.Incarnation = persist.NewEpoch()
+		}
+		if r.moving == nil && !sabotage.Off(sabotage.RestoreRaise) {
 			set.Floor = max(set.Floor, max(t.Now, r.contents.Ended)+set.Ahead+t.Lag)
 		}
 		if err := r.swap(ctx, from.Name, persist.SlotSwap{NewSet: &set, Source: t.Source}); err != nil {

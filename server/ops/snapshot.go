@@ -68,6 +68,11 @@ func Status(path string) (c Contents, err error) {
 
 // look is Status that calls also with each record.
 func look(path string, also func(snapshot.Header, snapshot.Record)) (c Contents, err error) {
+	return lookIn(inFile(path), also)
+}
+
+// lookIn is look for a snapshot that comes from anywhere.
+func lookIn(from origin, also func(snapshot.Header, snapshot.Record)) (c Contents, err error) {
 	highest := make(map[Highest]*Highest)
 	note := func(counter string, number int64, gapless bool) {
 		bizType, _, _, whole := seqd.SplitCounter(counter)
@@ -81,7 +86,7 @@ func look(path string, also func(snapshot.Header, snapshot.Record)) (c Contents,
 		h := highest[key]
 		h.Counters, h.Highest = h.Counters+1, max(h.Highest, number)
 	}
-	c.End, err = readFile(path, func(h snapshot.Header) error { c.Header = h; return nil }, func(r snapshot.Record) error {
+	c.End, err = from.read(func(h snapshot.Header) error { c.Header = h; return nil }, func(r snapshot.Record) error {
 		also(c.Header, r)
 		switch {
 		case r.Counter != nil:
@@ -112,16 +117,26 @@ func look(path string, also func(snapshot.Header, snapshot.Record)) (c Contents,
 	return c, err
 }
 
-// readFile reads a snapshot.
-func readFile(path string, header func(snapshot.Header) error, each func(snapshot.Record) error) (snapshot.End, error) {
-	file, err := os.Open(path)
+// origin is where the records of a snapshot come from.
+type origin struct {
+	name string // of the file, "" if it is none
+	open func() (io.ReadCloser, error)
+}
+
+func inFile(path string) origin {
+	return origin{path, func() (io.ReadCloser, error) { return os.Open(path) }}
+}
+
+// read reads a snapshot.
+func (o origin) read(header func(snapshot.Header) error, each func(snapshot.Record) error) (snapshot.End, error) {
+	from, err := o.open()
 	if err != nil {
 		return snapshot.End{}, err
 	}
-	defer file.Close()
-	end, err := snapshot.Read(file, header, each)
-	if err != nil {
-		err = fmt.Errorf("%s: %w", path, err)
+	defer from.Close()
+	end, err := snapshot.Read(from, header, each)
+	if err != nil && o.name != "" {
+		err = fmt.Errorf("%s: %w", o.name, err)
 	}
 	return end, err
 }

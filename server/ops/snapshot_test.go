@@ -264,7 +264,7 @@ func TestBadRestores(t *testing.T) {
 		"cut short":      {text[:len(text)-200], "cut short"},
 		"without end":    {bytes.Join(lines[:len(lines)-2], nil), "cut short"},
 		"one bit turned": {turned, "damaged"},
-		"newer":          {bytes.Replace(text, []byte(`{"seqdSnapshot":1`), []byte(`{"seqdSnapshot":2`), 1), "format 2"},
+		"newer":          {bytes.Replace(text, []byte(`{"seqdSnapshot":1`), []byte(`{"seqdSnapshot":3`), 1), "format 3"},
 		"another file":   {[]byte("order,5000\n"), "does not begin as one"},
 		"empty":          {nil, "cut short"},
 		"two":            {append(bytes.Clone(text), text...), "behind its last line"},

@@ -24,8 +24,11 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// Format is the format of a snapshot that this build writes, and the newest one that it reads.
-const Format = 1
+// The formats that this build reads: that of a snapshot, and that of an export, which has a [Header].Move.
+const (
+	Format       = 1
+	ExportFormat = 2
+)
 
 // longestLine is more bytes than any record has: a registry with 65,536 machine IDs.
 const longestLine = 64 << 20
@@ -50,6 +53,16 @@ type Header struct {
 	Fence string `json:"fence,omitempty"`
 	// FailedOver is whether the store may have lost counters that nobody had raised yet.
 	FailedOver bool `json:"failedOver,omitempty"`
+	// Move is set in an export: nothing was issued since.
+	Move *Move `json:"move,omitempty"`
+}
+
+// Move is what the header of an export says besides.
+type Move struct {
+	// ID identifies the move.
+	ID string `json:"id"`
+	// Redis is whether the nodes of the former store had a Redis.
+	Redis bool `json:"redis,omitempty"`
 }
 
 // Counter is a counter, and what its JSON leaves out.
@@ -155,8 +168,10 @@ func Read(from io.Reader, header func(Header) error, each func(Record) error) (E
 	switch err := json.Unmarshal(text, &h); {
 	case err != nil || h.Format < 1:
 		return End{}, fmt.Errorf("%w: it does not begin as one", ErrSnapshot)
-	case h.Format > Format:
-		return End{}, fmt.Errorf("%w: seqd %s wrote it in format %d, and this build knows %d: use a build as new as that one", ErrSnapshot, h.Seqd, h.Format, Format)
+	case h.Format > ExportFormat:
+		return End{}, fmt.Errorf("%w: seqd %s wrote it in format %d, and this build knows %d: use a build as new as that one", ErrSnapshot, h.Seqd, h.Format, ExportFormat)
+	case (h.Format == ExportFormat) != (h.Move != nil):
+		return End{}, r.damaged("format and move do not fit")
 	case (persist.Cluster{ID: h.Cluster}).Validate() != nil:
 		return End{}, r.damaged("the cluster's ID is none")
 	}

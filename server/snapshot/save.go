@@ -51,7 +51,18 @@ func Save(ctx context.Context, store persist.Store, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	h := Header{Format, version.Of(""), cluster.ID, cluster.Timestamp, began.UnixMilli(), "", false}
+	return save(ctx, store, w, Header{Format: Format, Cluster: cluster.ID, Created: cluster.Timestamp, Began: began.UnixMilli()})
+}
+
+// Export writes all that a store has, which nobody changes any more. The cluster and the move are in the
+// header.
+func Export(ctx context.Context, store persist.Store, w io.Writer, h Header) error {
+	h.Format = ExportFormat
+	return save(ctx, store, w, h)
+}
+
+func save(ctx context.Context, store persist.Store, w io.Writer, h Header) error {
+	h.Seqd = version.Of("")
 	if fenced, ok := store.(persist.Fenced); ok {
 		f, err := fenced.Fence(ctx)
 		if err != nil {
@@ -60,10 +71,10 @@ func Save(ctx context.Context, store persist.Store, w io.Writer) error {
 		h.Fence, h.FailedOver = f.Current, f.FailedOver()
 	}
 	s := saving{store, newWriter(w)}
-	if err = s.out.line(h); err == nil {
-		err = s.records(ctx)
+	if err := s.out.line(h); err != nil {
+		return err
 	}
-	if err != nil {
+	if err := s.records(ctx); err != nil {
 		return err
 	}
 	ended, err := store.Now(ctx)

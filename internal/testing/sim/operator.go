@@ -28,6 +28,11 @@ const patience = 3 * time.Minute
 
 // operate repeats a command of seqd until it succeeds, because Redis may be away.
 func (w *World) operate(f *fault, what string, command func(context.Context, *config.Config) error) {
+	w.operateOn(nil, f, what, command)
+}
+
+// operateOn is operate for a command that moves everything to another store.
+func (w *World) operateOn(to *storesim.Cluster, f *fault, what string, command func(context.Context, *config.Config) error) {
 	n := w.nodes[0]
 	n.turn.Lock()
 	cfg, err := n.configuration()
@@ -41,6 +46,13 @@ func (w *World) operate(f *fault, what string, command func(context.Context, *co
 		OpenStore: func(ctx context.Context, m driver.How) (persist.Store, error) {
 			return view.Open(ctx, storesim.Client{Unreached: m.Unreached, Admit: m.Admit})
 		},
+	}
+	if to != nil {
+		view := to.View(nil)
+		defer view.Kill()
+		s.OpenTarget = func(ctx context.Context, m driver.How) (persist.Store, error) {
+			return view.Open(ctx, storesim.Client{Unreached: m.Unreached, Admit: m.Admit})
+		}
 	}
 	if w.coordinator != nil {
 		apart := w.coordinator.View(nil)

@@ -91,6 +91,7 @@ var rules = []rule{
 	{name: "delivery-kept", receiver: true},
 	{name: "one-sender", script: true},
 	{name: "restore-raise", script: true},
+	{name: "move-shut", script: true},
 	{name: "event-once", script: true},
 	{name: "event-hole", script: true},
 	{name: "event-deleted", script: true},

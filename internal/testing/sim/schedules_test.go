@@ -19,7 +19,7 @@ type schedule struct {
 }
 
 // temptations are what would happen without some rules. Nobody has seen it.
-var temptations = slices.Concat(someTemptations, redisTemptations, ledgerTemptations, workerTemptations, termTemptations, coordinated(termTemptations), coordinatorTemptations, slotTemptations, jobTemptations, eventTemptations, receiverTemptations, snapshotTemptations)
+var temptations = slices.Concat(someTemptations, redisTemptations, ledgerTemptations, workerTemptations, termTemptations, coordinated(termTemptations), coordinatorTemptations, slotTemptations, jobTemptations, eventTemptations, receiverTemptations, snapshotTemptations, moveTemptations)
 
 // TestBugs shows that no bug of before is back.
 func TestBugs(t *testing.T) { play(t, bugs) }

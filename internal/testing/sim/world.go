@@ -142,6 +142,7 @@ type World struct {
 
 	net         *netsim.Network
 	store       *storesim.Cluster
+	former      *storesim.Cluster    // nil unless everything was moved out of it
 	coordinator *storesim.Cluster    // nil without
 	redis       *redissim.Deployment // nil without
 	other       *redissim.Deployment // that nodes use by mistake
@@ -374,7 +375,11 @@ func (w *World) run() {
 	endWatch()
 	watching.Wait()
 	w.stop()
-	for _, u := range w.store.Unheard() {
+	unheard := w.store.Unheard()
+	if w.former != nil {
+		unheard = append(unheard, w.former.Unheard()...)
+	}
+	for _, u := range unheard {
 		w.journal.Write(record.Entry{Line: &record.Line{At: w.journal.Now(), BizType: u.Counter, What: record.Unheard, First: u.Range.First, Last: u.Range.Last}})
 	}
 	w.journal.Write(record.Entry{Done: &record.Done{At: w.journal.Now()}})
@@ -432,6 +437,9 @@ func (w *World) stop() {
 		w.stopRedis()
 	}
 	w.store.Close()
+	if w.former != nil {
+		w.former.Close()
+	}
 	if w.coordinator != nil {
 		w.coordinator.Close()
 	}

@@ -115,8 +115,9 @@ type store struct {
 type fenced struct{ *store }
 
 var (
-	_ persist.Store  = (*store)(nil)
-	_ persist.Fenced = (*fenced)(nil)
+	_ persist.Store   = (*store)(nil)
+	_ persist.Fenced  = (*fenced)(nil)
+	_ persist.Shutter = (*store)(nil)
 )
 
 // ask does an operation that returns something.

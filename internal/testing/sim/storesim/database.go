@@ -31,6 +31,7 @@ type database struct {
 	written                    map[string]int // the timeline that each counter was written on
 	current, confirmed, origin int            // timelines
 	since                      int            // on which it was told that it loses nothing; 0 if it was not
+	shut                       bool           // see [persist.Shutter]
 }
 
 func newDatabase(r rules) *database {
@@ -112,6 +113,9 @@ func (db *database) list(after string, limit int) ([]persist.Counter, error) {
 
 // create stores a counter, unless the database failed over and lost says nothing about it.
 func (db *database) create(m persist.Counter, lost bool) error {
+	if db.shut {
+		return persist.ErrShut
+	}
 	_, err := db.store.Counters().Read(background, m.BizTag)
 	if err != nil && m.Validate() == nil && !lost && db.compares && db.confirmed != db.present() {
 		return fmt.Errorf("%q: %w", m.BizTag, persist.ErrFailedOver)
@@ -157,6 +161,9 @@ func (db *database) next(req persist.Request, now int64) (persist.Counter, persi
 
 // allocated stores a counter that next returned.
 func (db *database) allocated(m persist.Counter) error {
+	if db.shut {
+		return persist.ErrShut
+	}
 	db.written[m.BizTag] = db.present()
 	return db.put(m)
 }
@@ -170,6 +177,9 @@ func (db *database) allocate(req persist.Request, now int64) (persist.Range, err
 }
 
 func (db *database) giveBack(bizTag string, r persist.Range) (bool, error) {
+	if db.shut {
+		return false, persist.ErrShut
+	}
 	if err := r.Validate(); err != nil {
 		return false, err
 	}
@@ -196,6 +206,9 @@ func (db *database) epochs(bizTags []string) map[string]persist.FoundEpoch {
 
 // createFenced and updateFenced say what is there first: it is true whatever the fence is.
 func (db *database) createFenced(doc persist.Document, under string) error {
+	if db.shut {
+		return persist.ErrShut
+	}
 	if _, err := db.store.Documents().Read(background, doc.Kind, doc.Key); err != nil && doc.CheckNew() == nil && !db.holds(under) {
 		return fmt.Errorf("%q: %w", doc.PersistID(), persist.ErrFailedOver)
 	}
@@ -203,6 +216,9 @@ func (db *database) createFenced(doc persist.Document, under string) error {
 }
 
 func (db *database) updateFenced(doc persist.Document, under string) error {
+	if db.shut {
+		return persist.ErrShut
+	}
 	if known, err := db.store.Documents().Read(background, doc.Kind, doc.Key); err == nil &&
 		doc.Validate() == nil && known.CheckUpdate(doc) == nil && !db.holds(under) {
 		return fmt.Errorf("%q: %w", doc.PersistID(), persist.ErrFailedOver)
@@ -235,7 +251,18 @@ func (db *database) look(registry string, ids []int64) (persist.SlotTable, error
 	return t, err
 }
 
+// mayWrite returns why a document is not written without a fence.
+func (db *database) mayWrite(doc persist.Document) error {
+	if db.shut && doc.Kind == persist.LedgerKind {
+		return persist.ErrShut
+	}
+	return nil
+}
+
 func (db *database) swap(registry string, swap persist.SlotSwap) (bool, error) {
+	if db.shut {
+		return false, persist.ErrShut
+	}
 	if db.mode != Unfenced {
 		if err := persist.CheckSwap(registry, swap); err != nil || swap.Source != fence(db.present()) {
 			return false, err

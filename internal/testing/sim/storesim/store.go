@@ -50,6 +50,16 @@ func (s *store) Refill(ctx context.Context, list []persist.Document) error {
 	return s.tell(ctx, Call{Op: "refill documents", Write: true}, func(db *database) error { return db.store.Refill(background, list) })
 }
 
+// Shut implements [persist.Shutter].
+func (s *store) Shut(ctx context.Context) error { return s.setShut(ctx, true) }
+
+// Unshut implements [persist.Shutter].
+func (s *store) Unshut(ctx context.Context) error { return s.setShut(ctx, false) }
+
+func (s *store) setShut(ctx context.Context, shut bool) error {
+	return s.tell(ctx, Call{Op: "shut", Write: true}, func(db *database) error { db.shut = shut; return nil })
+}
+
 // Fence implements [persist.Fenced].
 func (f *fenced) Fence(ctx context.Context) (persist.Fence, error) {
 	return ask(ctx, f.store, Call{Op: "read fence"}, func(db *database) (persist.Fence, error) { return db.fences(), nil })
@@ -155,7 +165,12 @@ type documents struct{ s *store }
 func of(db *database) persist.Documents { return db.store.Documents() }
 
 func (d documents) Create(ctx context.Context, doc persist.Document) error {
-	return d.s.tell(ctx, Call{"create document", doc.PersistID(), true}, func(db *database) error { return of(db).Create(background, doc) })
+	return d.s.tell(ctx, Call{"create document", doc.PersistID(), true}, func(db *database) error {
+		if err := db.mayWrite(doc); err != nil {
+			return err
+		}
+		return of(db).Create(background, doc)
+	})
 }
 
 func (d documents) Read(ctx context.Context, kind, key string) (persist.Document, error) {
@@ -165,7 +180,12 @@ func (d documents) Read(ctx context.Context, kind, key string) (persist.Document
 }
 
 func (d documents) Update(ctx context.Context, doc persist.Document) error {
-	return d.s.tell(ctx, Call{"update document", doc.PersistID(), true}, func(db *database) error { return of(db).Update(background, doc) })
+	return d.s.tell(ctx, Call{"update document", doc.PersistID(), true}, func(db *database) error {
+		if err := db.mayWrite(doc); err != nil {
+			return err
+		}
+		return of(db).Update(background, doc)
+	})
 }
 
 func (d documents) Delete(ctx context.Context, kind, key string, revision int64) error {
