@@ -111,21 +111,36 @@ func (y *year) writeURL() {
 }
 
 // move takes everything from the file to a database that nodes share, and starts three nodes on it.
-func (y *year) move() string {
+func (y *year) move() (how string) {
 	y.newDatabase()
 	y.writeURL()
-	bolt, file := y.store, filepath.Join(y.dir, "move.snapshot")
-	shared := []string{"SEQD_STORE_DRIVER=postgres", "SEQD_STORE_POSTGRES_URLFILE=" + filepath.Join(y.dir, "url"), "SEQD_STORE_POSTGRES_TIMEOUT=2s"}
-	y.during("move", "store", record.Fault{Store: true, LosesKeys: true}, func() { // the answers of keys are not in a snapshot
+	bolt, url := y.store, filepath.Join(y.dir, "url")
+	shared := []string{"SEQD_STORE_DRIVER=postgres", "SEQD_STORE_POSTGRES_URLFILE=" + url, "SEQD_STORE_POSTGRES_TIMEOUT=2s"}
+	commands, _ := y.seqd(nil, "help")
+	whole := strings.Contains(commands, "\n  move ")
+	y.during("move", "store", record.Fault{Store: true, LosesKeys: !whole}, func() { // a snapshot lacks the answers for keys
 		y.nodes[0].stop()
-		y.do(append(bolt, y.settings...), "snapshot", "save", file)
-		y.do(append(shared, y.settings...), "snapshot", "restore", file, "--by", "0", "--gapless", "0")
+		if whole {
+			from, to := filepath.Join(y.dir, "bolt.yaml"), filepath.Join(y.dir, "postgres.yaml")
+			must.Do(y.t, os.WriteFile(from, fmt.Appendf(nil, "store: {driver: bolt, bolt: {path: %q}}\n", filepath.Join(y.nodes[0].dir, "seqd.db")), 0o600))
+			must.Do(y.t, os.WriteFile(to, fmt.Appendf(nil, "store: {driver: postgres, postgres: {urlFile: %q}}\n", url), 0o600))
+			y.do(y.settings, "move", "--from", from, "--to", to)
+			if said, code := y.seqd(append(bolt, y.settings...), "raise", "--dry-run"); code == 0 {
+				y.t.Errorf("the former store can still be used: %s", said)
+			}
+			how = "three nodes; the file refuses them"
+		} else {
+			file := filepath.Join(y.dir, "move.snapshot")
+			y.do(append(bolt, y.settings...), "snapshot", "save", file)
+			y.do(append(shared, y.settings...), "snapshot", "restore", file, "--by", "0", "--gapless", "0")
+			how = "three nodes; by a snapshot. NOT CHECKED: seqd move, which this version lacks"
+		}
 		y.store = shared
 		y.each((*member).start)
 	})
 	y.watch(y.nodes)
 	y.more(50)
-	return "three nodes; by a snapshot"
+	return how
 }
 
 // onStore returns the settings of commands that open the store.
@@ -189,16 +204,16 @@ func (y *year) loseDisk() string {
 			restore := []string{"snapshot", "restore", file, "--highest", y.marks(), "--gapless", "0"}
 			y.newDatabase()
 			said, code := y.seqd(y.onStore(), restore...)
+			found = "the node that was forgotten came too late to the new database"
 			if code != 0 {
-				if !strings.Contains(said, forgotten.addr) {
-					y.t.Errorf("the restore fails with %d and does not name the node that runs: %s", code, said)
+				found = "the restore found the node that was forgotten"
+				if !strings.Contains(said, "top every seqd") {
+					y.t.Errorf("the restore fails with %d and does not say what to do: %s", code, said)
 				}
-				found = "the restore names the node that was forgotten"
-				forgotten.stop()
+			}
+			forgotten.stop()
+			if code != 0 {
 				y.do(y.onStore(), restore...)
-			} else {
-				found = "the node that was forgotten came too late"
-				forgotten.stop()
 			}
 			forgotten.start()
 			stopped.start()

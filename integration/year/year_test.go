@@ -85,7 +85,12 @@ func (c *callers) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // say prints a line of what is done.
-func (y *year) say(format string, args ...any) { fmt.Printf(format+"\n", args...) }
+func (y *year) say(format string, args ...any) {
+	if y.load != nil && y.load.Journal != nil {
+		fmt.Printf("%7.2fs  ", time.Since(y.load.Journal.Began).Seconds())
+	}
+	fmt.Printf(format+"\n", args...)
+}
 
 // step does one thing of the year, which the table at the end names.
 func (y *year) step(name string, do func() (result string)) {
@@ -239,6 +244,10 @@ func (y *year) trusted() *x509.CertPool {
 // more waits until callers have got more numbers: of a counter without gaps, and of another.
 func (y *year) more(count int64) {
 	y.t.Helper()
+	began := time.Now()
+	defer func() {
+		y.say("   callers got %d more numbers without a gap, in %.1f s", count, time.Since(began).Seconds())
+	}()
 	before := y.load.Journal.Highest()
 	for _, counter := range []string{"order", "bill"} {
 		await.Eventually(y.t, fmt.Sprintf("callers get %d more numbers of %s", count, counter), func() error {
