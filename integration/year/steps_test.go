@@ -161,7 +161,6 @@ func (y *year) rotatePassword() string {
 	y.writeURL()
 	y.database.Query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'seqd'")
 	y.more(100)
-	y.each((*member).awaitReady)
 	return "from a file, without a restart"
 }
 
@@ -223,7 +222,6 @@ func (y *year) loseDisk() string {
 		})
 		y.more(50)
 	})
-	suspended.awaitReady()
 	down.cleared()
 	return found + "; SeqdStoreDown, SeqdUnready"
 }
@@ -266,6 +264,7 @@ func (y *year) order(p *testenv.Postgres) int64 {
 // addDataCentre starts another installation, with a store and a Redis of its own, that issues numbers of
 // the same biz types.
 func (y *year) addDataCentre() string {
+	y.each((*member).awaitReady)
 	redis := testenv.StartRedis(y.t)
 	far := node.StartReady(y.t, y.t.TempDir(), "SEQD_STORE_DRIVER=postgres", "SEQD_STORE_POSTGRES_URL="+testenv.StartPostgres(y.t).URL(),
 		"SEQD_REDIS_ADDRS="+redis.Addr(), "SEQD_SNOWFLAKE_BITSRACK=2", "SEQD_SNOWFLAKE_RACK=1",
@@ -282,9 +281,6 @@ func (y *year) addDataCentre() string {
 					var got struct{ ID string }
 					_ = json.Unmarshal([]byte(body), &got) // an answer without a number is reported below
 					number, err := strconv.ParseInt(got.ID, 10, 64)
-					if status == http.StatusServiceUnavailable && bizType == sharedRacks {
-						continue // after a failover machine IDs wait for a minute
-					}
 					if err != nil {
 						y.t.Errorf("%s answers %d: %s", place.name, status, body)
 						return
