@@ -83,8 +83,8 @@ func (r Restored) perhapsLost(name string) bool {
 }
 
 // lacking keeps counters from beginning at their start in a store that was restored, and may have
-// had them (docs/OPERATIONS.md, Snapshots), and from beginning at all in one that is being restored or
-// was moved.
+// had them (docs/OPERATIONS.md, Snapshots), and from beginning at all in one that is being restored
+// or was moved.
 type lacking struct {
 	documents Documents
 	mu        sync.Mutex // guards checked

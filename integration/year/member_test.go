@@ -23,8 +23,8 @@ import (
 	"github.com/seqd/seqd/internal/testing/record"
 )
 
-// member is one node of the installation. It is a [load.Node]; its address stays the same over all of
-// its processes, with whatever program and store.
+// member is one node of the installation. It is a [load.Node]; its address stays the same over all
+// of its processes, with whatever program and store.
 type member struct {
 	*year
 	name, addr, dir string
@@ -90,9 +90,9 @@ func (m *member) launch() {
 	go func() { _ = cmd.Wait(); close(exited) }()
 }
 
-// start starts the next process of the node, and waits until it can issue everything except perhaps numbers
-// of snowflake: after a failover or a restore of a store that can lose writes, leases of machine IDs begin
-// more than a minute later.
+// start starts the next process of the node, and waits until it can issue everything except perhaps
+// numbers of snowflake: after a failover or a restore of a store that can lose writes, leases of
+// machine IDs begin more than a minute later.
 func (m *member) start() {
 	m.t.Helper()
 	m.launch()
@@ -205,8 +205,8 @@ func (y *year) do(env []string, args ...string) string {
 	return said
 }
 
-// asOperator returns the settings of commands that ask the service: its certificates, and the token of
-// the operator, which the configuration has.
+// asOperator returns the settings of commands that ask the service: its certificates, and the token
+// of the operator, which the configuration has.
 func (y *year) asOperator() []string {
 	return []string{"SEQD_CLIENT_ADDR=" + y.nodes[0].URL(), "SEQD_CLIENT_TOKEN=" + operatorSecret, "SSL_CERT_FILE=" + filepath.Join(y.dir, "trusted.pem")}
 }

@@ -23,12 +23,13 @@ import (
 	"github.com/seqd/seqd/internal/testing/must"
 )
 
-// haste is how much faster time passes for Prometheus than for the operator: a second of the drill is
-// two minutes of the rules. Seconds that a rule compares, such as the age of a released number, stay.
+// haste is how much faster time passes for Prometheus than for the operator: a second of the drill
+// is two minutes of the rules. Seconds that a rule compares, such as the age of a released number,
+// stay.
 const haste = 120
 
-// pager is what Prometheus tells of alerts: it runs deploy/alerts.yaml on the metrics of the nodes, and
-// sends what fires to this program, as it would to Alertmanager.
+// pager is what Prometheus tells of alerts: it runs deploy/alerts.yaml on the metrics of the nodes,
+// and sends what fires to this program, as it would to Alertmanager.
 type pager struct {
 	t       *testing.T
 	targets string // the file with the nodes to scrape
@@ -189,11 +190,11 @@ func (i *incident) fired() {
 	i.fires = time.Now()
 }
 
-// cleared waits until each alert has ended, after its cause has. While its cause was there, no alert may
-// have fired twice with the same labels.
-func (i *incident) cleared() {
+// cleared waits until each alert has ended, after its cause has, and says so. While its cause was
+// there, no alert may have fired twice with the same labels.
+func (i *incident) cleared() (result string) {
 	if i.pager == nil {
-		return
+		return "alerts NOT CHECKED"
 	}
 	i.t.Helper()
 	often := make(map[string]int)
@@ -210,4 +211,5 @@ func (i *incident) cleared() {
 		}
 		return nil
 	})
+	return strings.Join(i.names, ", ") + " fired once and cleared"
 }

@@ -153,8 +153,8 @@ func (y *year) each(do func(*member)) {
 	}
 }
 
-// rotatePassword changes the password of the database, writes it to the file that nodes read, and ends
-// all connections.
+// rotatePassword changes the password of the database, writes it to the file that nodes read, and
+// ends all connections.
 func (y *year) rotatePassword() string {
 	y.password = "another"
 	y.database.Query(fmt.Sprintf("ALTER ROLE seqd PASSWORD '%s'", y.password))
@@ -164,8 +164,8 @@ func (y *year) rotatePassword() string {
 	return "from a file, without a restart"
 }
 
-// upgrade replaces the program of one node after the other while callers go on. If it is left half done,
-// the operator does something else until the alert says so.
+// upgrade replaces the program of one node after the other while callers go on. If it is left half
+// done, the operator does something else until the alert says so.
 func (y *year) upgrade(halfDone bool) string {
 	i := slices.Index(y.programs, y.nodes[0].program) + 1
 	mix := y.pager.expect("SeqdVersionMix")
@@ -181,12 +181,12 @@ func (y *year) upgrade(halfDone bool) string {
 	if !halfDone {
 		return "node by node"
 	}
-	mix.cleared()
-	return "node by node; SeqdVersionMix"
+	return "node by node; " + mix.cleared()
 }
 
-// loseDisk loses the database, and restores a snapshot that lacks what was issued since. The operator
-// forgets one node, which runs all the time, and another is suspended and comes back afterwards.
+// loseDisk loses the database, and restores a snapshot that lacks what was issued since. The
+// operator forgets one node, which runs all the time, and another is suspended and comes back
+// afterwards.
 func (y *year) loseDisk() string {
 	file := filepath.Join(y.dir, "hourly.snapshot")
 	y.do(nil, "snapshot", "save", file, "--addr", y.nodes[0].URL())
@@ -222,8 +222,7 @@ func (y *year) loseDisk() string {
 		})
 		y.more(50)
 	})
-	down.cleared()
-	return found + "; SeqdStoreDown, SeqdUnready"
+	return found + "; " + down.cleared()
 }
 
 // failOver lets a standby take over that lacks the last writes.
@@ -251,9 +250,7 @@ func (y *year) failOver() string {
 		y.do(y.onStore(), "failover", "--confirm")
 		y.more(50)
 	})
-	down.cleared()
-	failed.cleared()
-	return fmt.Sprintf("%d numbers of order were lost; SeqdStoreDown, SeqdStoreFailedOver", lost)
+	return fmt.Sprintf("%d numbers of order were lost; %s; %s", lost, down.cleared(), failed.cleared())
 }
 
 // order returns how far a server knows that the counter order has come.
@@ -261,8 +258,8 @@ func (y *year) order(p *testenv.Postgres) int64 {
 	return must.Get(strconv.ParseInt(p.Query("SELECT highest FROM seqd_counters WHERE name = 'order'"), 10, 64))(y.t)
 }
 
-// addDataCentre starts another installation, with a store and a Redis of its own, that issues numbers of
-// the same biz types.
+// addDataCentre starts another installation, with a store and a Redis of its own, that issues
+// numbers of the same biz types.
 func (y *year) addDataCentre() string {
 	y.each((*member).awaitReady)
 	redis := testenv.StartRedis(y.t)
@@ -308,14 +305,14 @@ func (y *year) decommission() string {
 	down.fired()
 	y.watch(y.nodes[:2])
 	await.Eventually(y.t, "the service does not know it any more", func() error {
-		if list := y.do(nil, "nodes", "--json"); strings.Contains(list, gone.addr) {
-			return fmt.Errorf("it says %s", list)
+		if status, list := y.ask(y.nodes[0].URL()+"/nodes", operatorSecret); status != http.StatusOK || strings.Contains(list, gone.addr) {
+			return fmt.Errorf("it says %d: %s", status, list)
 		}
 		return nil
 	})
-	down.cleared()
+	result := down.cleared()
 	y.more(50)
-	return "SeqdTargetDown"
+	return result
 }
 
 // audit writes the account of each gapless biz type, and looks for holes in it.

@@ -44,7 +44,8 @@ const (
 	watchSecret    = "a-secret-of-Prometheus"
 )
 
-// sharedType and sharedRacks are issued by two data centres, each with an offset or a rack of its own.
+// sharedType and sharedRacks are issued by two data centres, each with an offset or a rack of its
+// own.
 const (
 	sharedType  = "shared"
 	sharedRacks = "racks"
@@ -192,8 +193,8 @@ func begin(t *testing.T) *year {
 	return y
 }
 
-// builds returns the programs of the versions that the year runs: the last release, if there is one, and
-// builds of this version under other names.
+// builds returns the programs of the versions that the year runs: the last release, if there is
+// one, and builds of this version under other names.
 func builds(t *testing.T) (programs []string) {
 	dir := t.TempDir()
 	if out, err := exec.Command("../../scripts/last-release").Output(); err == nil {
@@ -214,7 +215,8 @@ func builds(t *testing.T) (programs []string) {
 	return programs
 }
 
-// makeCertificates makes two certificates, which callers and the operator trust. Nodes have the first.
+// makeCertificates makes two certificates, which callers and the operator trust. Nodes have the
+// first.
 func (y *year) makeCertificates() {
 	var trusted []byte
 	for _, subject := range []string{"second", "first"} {
@@ -268,7 +270,8 @@ func (y *year) watch(members []*member, far ...string) {
 	y.pager.watch(map[string][]string{"main": urls, "far": far})
 }
 
-// during does something that can take back what callers were told, and records that for the checker.
+// during does something that can take back what callers were told, and records that for the
+// checker.
 func (y *year) during(class, target string, marks record.Fault, do func()) {
 	y.faults++
 	marks.ID, marks.Class, marks.Target, marks.Begin = y.faults, class, target, y.load.Journal.Now()
@@ -279,8 +282,8 @@ func (y *year) during(class, target string, marks record.Fault, do func()) {
 	y.load.Journal.Write(record.Entry{Fault: &marks})
 }
 
-// marks writes how far gapless counters have come, as callers know, for the operator. No call is under
-// way meanwhile.
+// marks writes how far gapless counters have come, as callers know, for the operator. No call is
+// under way meanwhile.
 func (y *year) marks() (file string) {
 	y.load.Sending.Lock()
 	highest := y.load.Journal.Highest()
@@ -323,6 +326,6 @@ func (y *year) conclude() {
 	}
 	y.say("\nthe year, seed %d: %d numbers in %d calls, %d duplicates, %d violations", *seed, report.Numbers, report.Calls, report.Duplicates, report.Total())
 	for _, line := range y.table {
-		y.say("%s", line)
+		fmt.Println(line)
 	}
 }

@@ -231,8 +231,8 @@ func TestLostCountersBeginAboveAGap(t *testing.T) {
 	must.Do(t, node.Counters().Create(ctx, persist.Counter{BizTag: "tenant/fresh", Max: 10, Step: 10}))
 }
 
-// A node that nobody has stopped comes to the store while it is filled. It begins no counter there. What
-// one has begun that looked before the mark was there is raised, too.
+// A node that nobody has stopped comes to the store while it is filled. It begins no counter there.
+// What one has begun that looked before the mark was there is raised, too.
 func TestNodeBesideARestore(t *testing.T) {
 	ctx := t.Context()
 	cfg, file := saved(t, issued(t))

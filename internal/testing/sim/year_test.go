@@ -16,8 +16,8 @@ import (
 	"github.com/seqd/seqd/server/ops"
 )
 
-// TestYear plays an operator's year in virtual time: what scripts/drill does with real processes, in an
-// order that the seed draws, while callers ask.
+// TestYear plays an operator's year in virtual time: what scripts/drill does with real processes,
+// in an order that the seed draws, while callers ask.
 func TestYear(t *testing.T) {
 	for seed := range longtest.Or[uint64](1, 12) {
 		for _, mode := range []storesim.Mode{storesim.Lossy, storesim.Unfenced} {
@@ -63,8 +63,8 @@ func playYear(w *World) {
 	time.Sleep(30 * time.Second)
 }
 
-// restoreInTheYear loses the store, and restores a snapshot that lacks what was issued since, while one
-// node is suspended that nobody stops.
+// restoreInTheYear loses the store, and restores a snapshot that lacks what was issued since, while
+// one node is suspended that nobody stops.
 func restoreInTheYear(w *World, file string) {
 	w.operate(byHand(), "save a snapshot", func(ctx context.Context, cfg *config.Config) error { return ops.Save(ctx, cfg, file) })
 	time.Sleep(20 * time.Second)
