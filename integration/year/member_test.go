@@ -11,10 +11,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"testing"
 
 	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/load"
@@ -84,10 +86,27 @@ func (m *member) launch() {
 	life := int(m.life.Add(1))
 	m.log.see = func(line []byte) { m.load.Journal.Line(m.name, life, line) }
 	m.load.Journal.Lived(m.name, life, "")
-	must.Do(m.t, m.cmd.Start())
-	exited, cmd := make(chan struct{}), m.cmd
-	m.exited = exited
-	go func() { _ = cmd.Wait(); close(exited) }()
+	m.exited = run(m.t, m.cmd)
+}
+
+// run starts a process, which ends with this program whatever becomes of that: the kernel kills it
+// with the thread that started it. The channel is closed when it has ended.
+func run(t *testing.T, cmd *exec.Cmd) (exited chan struct{}) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	started := make(chan error)
+	exited = make(chan struct{})
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		defer close(exited)
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			_ = cmd.Wait() // how it ends is in its log
+		}
+	}()
+	must.Do(t, <-started)
+	return exited
 }
 
 // start starts the next process of the node, and waits until it can issue everything except perhaps
@@ -122,10 +141,11 @@ func (m *member) await(right func(states map[string]string) bool) {
 		if m.ended() {
 			m.t.Fatalf("%s has ended\n%s", m.name, m.tail())
 		}
-		if states, status, _ := load.Readiness(m.t.Context(), m.load.HTTP, m.URL()); status != http.StatusOK || !right(states) {
-			return fmt.Errorf("it says %d: %v\n%s", status, states, m.tail())
+		states, status, _ := load.Readiness(m.t.Context(), m.load.HTTP, m.URL())
+		if told := status == http.StatusOK || len(states) > 0; told && right(states) {
+			return nil
 		}
-		return nil
+		return fmt.Errorf("it says %d: %v\n%s", status, states, m.tail())
 	})
 }
 
@@ -179,7 +199,6 @@ func command(program, dir string, env []string, args ...string) *exec.Cmd {
 	cmd := exec.Command(program, args...)
 	cmd.Dir = dir
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}, env...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	return cmd
 }
 

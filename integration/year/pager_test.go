@@ -15,7 +15,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -85,11 +84,10 @@ scrape_configs:
 		"--rules.alert.resend-delay=1s", "--log.level=warn")
 	out := must.Get(os.Create(filepath.Join(dir, "prometheus.log")))(t)
 	cmd.Stdout, cmd.Stderr = out, out
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	must.Do(t, cmd.Start())
+	exited := run(t, cmd)
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
+		<-exited
 		if text, _ := os.ReadFile(out.Name()); t.Failed() {
 			t.Logf("Prometheus says: %s", text)
 		}
@@ -168,9 +166,14 @@ type incident struct {
 	names        []string
 }
 
-// expect begins an incident.
+// expect begins an incident, when none of its alerts fires any more.
 func (p *pager) expect(names ...string) *incident {
-	return &incident{pager: p, began: time.Now(), names: names}
+	i := &incident{pager: p, names: names}
+	if p != nil {
+		i.cleared()
+	}
+	i.began = time.Now()
+	return i
 }
 
 // fired waits until each alert fires. The cause must still be there.

@@ -192,7 +192,7 @@ func (y *year) loseDisk() string {
 	y.do(nil, "snapshot", "save", file, "--addr", y.nodes[0].URL())
 	y.more(300) // what callers get within the hour
 	forgotten, stopped, suspended := y.nodes[0], y.nodes[1], y.nodes[2]
-	down := y.pager.expect("SeqdStoreDown", "SeqdUnready")
+	down := y.pager.expect("SeqdStoreDown")
 	var found string
 	y.during("disk", "store", record.Fault{Store: true, StoreBack: true, StoreLost: true, LosesKeys: true}, func() {
 		y.during("suspended", suspended.name, record.Fault{Paused: true}, func() {
