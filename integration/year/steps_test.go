@@ -44,8 +44,8 @@ func (y *year) rotateToken() string {
 	must.Do(y.t, json.Unmarshal([]byte(y.do(nil, "tokens", "secrets", "list", "shop", "--json")), &secrets))
 	var made struct{ Secret string }
 	must.Do(y.t, json.Unmarshal([]byte(y.do(nil, "tokens", "secrets", "create", "shop", "--json")), &made))
-	former := y.callers.secret.Swap(made.Secret).(string)
 	y.load.Sending.Lock() // no call with the former secret is under way any more
+	former := y.callers.secret.Swap(made.Secret).(string)
 	y.load.Sending.Unlock()
 	y.do(nil, "tokens", "secrets", "revoke", "shop", secrets[0].ID, "--yes")
 	await.Eventually(y.t, "the former secret is refused", func() error {
