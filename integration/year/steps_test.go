@@ -261,40 +261,37 @@ func (y *year) order(p *testenv.Postgres) int64 {
 // addDataCentre starts another installation, with a store and a Redis of its own, that issues
 // numbers of the same biz types.
 func (y *year) addDataCentre() string {
-	y.each((*member).awaitReady)
 	redis := testenv.StartRedis(y.t)
-	far := node.StartReady(y.t, y.t.TempDir(), "SEQD_STORE_DRIVER=postgres", "SEQD_STORE_POSTGRES_URL="+testenv.StartPostgres(y.t).URL(),
+	y.far = node.StartReady(y.t, y.t.TempDir(), "SEQD_STORE_DRIVER=postgres", "SEQD_STORE_POSTGRES_URL="+testenv.StartPostgres(y.t).URL(),
 		"SEQD_REDIS_ADDRS="+redis.Addr(), "SEQD_SNOWFLAKE_BITSRACK=2", "SEQD_SNOWFLAKE_RACK=1",
 		fmt.Sprintf(`SEQD_BIZTYPES=[{"name":%q,"increment":10,"offset":2},{"name":%q,"strategy":"snowflake"}]`, sharedType, sharedRacks))
-	y.watch(y.nodes, far.URL)
-	issued := map[string]*ordercheck.Record{sharedType: ordercheck.New(), sharedRacks: ordercheck.New()}
+	y.watch(y.nodes)
+	return y.everywhere(sharedType)
+}
+
+// everywhere takes numbers of a biz type in both data centres at once.
+func (y *year) everywhere(bizType string) string {
+	all := ordercheck.New()
 	var both sync.WaitGroup
-	for _, place := range []struct{ name, url string }{{"here", y.nodes[0].URL()}, {"here, too", y.nodes[1].URL()}, {"far away", far.URL}} {
-		for bizType, all := range issued {
-			both.Go(func() {
-				for range 200 {
-					began := all.Now()
-					status, body := y.ask(place.url+"/seq/"+bizType, y.callers.secret.Load().(string))
-					var got struct{ ID string }
-					_ = json.Unmarshal([]byte(body), &got) // an answer without a number is reported below
-					number, err := strconv.ParseInt(got.ID, 10, 64)
-					if err != nil {
-						y.t.Errorf("%s answers %d: %s", place.name, status, body)
-						return
-					}
-					all.Add(began, place.name, []int64{number})
+	for _, place := range []struct{ name, url string }{{"here", y.nodes[0].URL()}, {"here, too", y.nodes[1].URL()}, {"far away", y.far.URL}} {
+		both.Go(func() {
+			for range 200 {
+				began := all.Now()
+				status, body := y.ask(place.url+"/seq/"+bizType, y.callers.secret.Load().(string))
+				var got struct{ ID string }
+				_ = json.Unmarshal([]byte(body), &got) // an answer without a number is reported below
+				number, err := strconv.ParseInt(got.ID, 10, 64)
+				if err != nil {
+					y.t.Errorf("%s answers %d: %s", place.name, status, body)
+					return
 				}
-			})
-		}
+				all.Add(began, place.name, []int64{number})
+			}
+		})
 	}
 	both.Wait()
-	for bizType, all := range issued {
-		must.Report(y.t, all.Duplicates())
-		y.say("   %d numbers of %s in both data centres", all.Numbers(), bizType)
-	}
-	far.Stop()
-	y.watch(y.nodes)
-	return fmt.Sprintf("%d numbers of one space, none twice", issued[sharedType].Numbers()+issued[sharedRacks].Numbers())
+	must.Report(y.t, all.Duplicates())
+	return fmt.Sprintf("%d numbers of one space from both, none twice", all.Numbers())
 }
 
 // decommission takes a node away that has died: Prometheus and callers forget it.

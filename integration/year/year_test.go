@@ -60,6 +60,7 @@ type year struct {
 	settings []string // of all nodes
 	store    []string // where their store is
 	nodes    []*member
+	far      *node.Node // the second data centre, once there is one
 	pager    *pager
 	callers  *callers
 
@@ -122,17 +123,19 @@ func TestYear(t *testing.T) {
 	y.step("rotate the certificate", y.rotateCertificate)
 	y.step("move from bolt to PostgreSQL", y.move)
 	y.step("rotate the password of the database", y.rotatePassword)
-	y.step("upgrade, and leave it half done", func() string { return y.upgrade(true) })
+	y.step("upgrade, and leave it half done", func() string { return y.upgrade(!testing.Short()) })
 	y.step("upgrade again", func() string { return y.upgrade(false) })
 	y.step("lose the disk, restore an old snapshot", y.loseDisk)
 	y.step("fail over, and lose the last writes", y.failOver)
 	y.step("add a data centre", y.addDataCentre)
 	y.step("a node dies; decommission it", y.decommission)
 
-	y.more(200)
-	for _, m := range y.nodes[:2] {
-		m.awaitReady() // also what waits for a minute after a failover
-	}
+	y.step("machine IDs in both data centres", func() string {
+		for _, m := range y.nodes[:2] {
+			m.awaitReady() // after a failover leases wait for a minute
+		}
+		return y.everywhere(sharedRacks)
+	})
 	y.more(200)
 	endLoad()
 	loading.Wait()
@@ -261,13 +264,16 @@ func (y *year) more(count int64) {
 	}
 }
 
-// watch makes Prometheus watch these nodes, and those of the second data centre.
-func (y *year) watch(members []*member, far ...string) {
-	var urls []string
+// watch makes Prometheus watch these nodes, and the second data centre.
+func (y *year) watch(members []*member) {
+	all := map[string][]string{}
 	for _, m := range members {
-		urls = append(urls, m.URL())
+		all["main"] = append(all["main"], m.URL())
 	}
-	y.pager.watch(map[string][]string{"main": urls, "far": far})
+	if y.far != nil {
+		all["far"] = []string{y.far.URL}
+	}
+	y.pager.watch(all)
 }
 
 // during does something that can take back what callers were told, and records that for the
