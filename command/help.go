@@ -128,7 +128,7 @@ func writeFlags(w io.Writer, cmd *cobra.Command) {
 
 // order is that of commands in the help: what is used first comes first.
 var order = []string{
-	"serve", "check-config", "doctor", "healthcheck", "raise", "restored", "failover", "snapshot", "compact",
+	"serve", "check-config", "doctor", "healthcheck", "raise", "restored", "failover", "snapshot", "move", "export", "compact",
 	"save", "status", "restore",
 	"next", "parse", "generate", "lease", "reserve", "confirm", "release", "gaps", "report", "void", "keys", "counters", "history", "audit",
 	"top", "nodes", "biz-types", "tokens", "worker-pools", "subscriptions", "import",

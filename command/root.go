@@ -60,10 +60,10 @@ func newLine(p *program, env *clitool.Env) *line {
 	commands := slices.Concat(
 		[]*cobra.Command{
 			s.serve(p, env), s.checkConfig(env), s.doctor(env), s.healthcheck(env),
-			s.raise(env), s.restored(env), s.failover(env), s.snapshot(env), s.compact(env),
+			s.raise(env), s.restored(env), s.failover(env), s.snapshot(env), s.move(env), s.export(env), s.compact(env),
 		},
 		remote.Commands(env),
-		[]*cobra.Command{s.counters(env), generate.New(env), imports.New(env), lease.New(env), top.New(env)},
+		[]*cobra.Command{s.counters(env), generate.New(env), s.importFrom(env, imports.New(env)), lease.New(env), top.New(env)},
 		others(p, s, env),
 	)
 	l.root.AddCommand(commands...)

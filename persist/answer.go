@@ -32,3 +32,13 @@ type Answers interface {
 type Answerer interface {
 	Answers() Answers
 }
+
+// AnswerLister is implemented by [Answers] that can be moved to another store.
+type AnswerLister interface {
+	// List calls f for each answer, with how much longer it is kept. It returns the error of f as it is.
+	List(ctx context.Context, f func(id, text string, left time.Duration) error) error
+}
+
+// KeptAnswerKind is the kind of the documents in which a store without [Answers] keeps them: the key is
+// the ID, and the body the text. It is the form of answers in an export, too.
+const KeptAnswerKind = "answer"

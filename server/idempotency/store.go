@@ -11,7 +11,7 @@ import (
 )
 
 // kind is the kind of the documents.
-const kind = "answer"
+const kind = persist.KeptAnswerKind
 
 // Store is a [Backend] in documents of the store. An answer is returned until it is purged,
 // whatever the clocks say. Only a claim is taken over, when it has ended by the store's clock. If

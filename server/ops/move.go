@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/seqd/seqd"
@@ -48,7 +50,7 @@ func Move(ctx context.Context, from, to *config.Config, how Moving, tell func(wh
 		}
 	}
 	if place == from.Store.Driver+", "+from.Store.Place() {
-		return fmt.Errorf("%w: both configurations have the same store: %s", ErrSnapshot, place)
+		return fmt.Errorf("%w: both configurations have the same store: %s. Variables of the environment (SEQD_STORE_…) override both", ErrSnapshot, place)
 	}
 	l, err := leave(ctx, from, persist.Moved{To: place}, how)
 	if err != nil {
@@ -226,6 +228,140 @@ func (l *leaving) undo(ctx context.Context) error {
 	return l.open(ctx)
 }
 
+// Export writes all that a store has to a file, and leaves the store shut, as [Move] does: it is the first
+// half of one. It returns what the file has.
+func Export(ctx context.Context, cfg *config.Config, path string, how Moving) (c Contents, err error) {
+	file, err := filepath.Abs(path)
+	if err != nil {
+		return c, err
+	}
+	l, err := leave(ctx, cfg, persist.Moved{File: file}, how)
+	if err != nil {
+		return c, err
+	}
+	defer func() { err = errors.Join(err, l.store.Close()) }()
+	if err := l.mayWrite(file); err != nil {
+		return c, err
+	}
+	if err := l.alone(ctx); err != nil {
+		return c, err
+	}
+	r := newMove(cfg, l.origin(ctx), l, how, func(string, string) {})
+	if err := r.look(); err != nil {
+		return c, err
+	}
+	fresh := l.was.Move == ""
+	if err := l.shut(ctx); err != nil {
+		return c, err
+	}
+	err = snapshot.WriteFile(file, func(w io.Writer) error { return snapshot.Export(ctx, l.store, w, l.header()) })
+	if err == nil {
+		return Status(file)
+	}
+	if fresh { // nobody has the file
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoing)
+		defer cancel()
+		if failed := l.undo(ctx); failed != nil {
+			return c, fmt.Errorf("%w; and the store is still shut: seqd export --undo: %w", err, failed)
+		}
+		return c, fmt.Errorf("nothing was changed: %w", err)
+	}
+	return c, err
+}
+
+// undoing bounds how long an export that fails takes to open the store again.
+const undoing = 20 * time.Second
+
+// mayWrite returns an error if there is a file that is not of this export.
+func (l *leaving) mayWrite(file string) error {
+	if _, err := os.Stat(file + importedNote); err == nil {
+		return fmt.Errorf("%w: %s says that a file of this name was imported, or must not be: give another name", ErrSnapshot, file+importedNote)
+	}
+	if _, err := os.Stat(file); errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if c, err := Status(file); err != nil || c.Move == nil || c.Move.ID != l.now.Move {
+		return fmt.Errorf("%w: there is a file %s, which is not of this export: give another name", ErrSnapshot, file)
+	}
+	return nil
+}
+
+// importedNote ends the name of a file that says where an export was imported: a second store with the
+// same numbers would issue them again.
+const importedNote = ".imported"
+
+// imported is what that file says.
+type imported struct {
+	Move string    `json:"move"`
+	At   time.Time `json:"at"`
+	Into string    `json:"store"` // "" if the export was undone
+}
+
+// Import fills the empty store of a configuration from the file of [Export]: it is the second half of a
+// move. Beside the file it notes which store that is, and refuses another one.
+//
+// An [ErrSnapshot] says that nothing was changed. After any other error the same call goes on.
+func Import(ctx context.Context, cfg *config.Config, path string, how Moving, tell func(what, done string)) (err error) {
+	if cfg.Store.Forgets() {
+		return fmt.Errorf("%w: store.driver: %s keeps nothing", ErrSnapshot, cfg.Store.Driver)
+	}
+	file, err := filepath.Abs(path)
+	if err != nil {
+		return err
+	}
+	r := newMove(cfg, inFile(file), nil, how, tell)
+	if err := r.look(); err != nil {
+		return err
+	}
+	if err := r.mayImport(file); err != nil {
+		return err
+	}
+	shut, err := r.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, shut()) }()
+	if _, err := r.mayBegin(ctx); err != nil {
+		return err
+	}
+	if err := writeNote(file, imported{r.contents.Move.ID, time.Now().UTC(), r.place()}); err != nil {
+		return fmt.Errorf("the file beside it that says where it is imported: %w", err)
+	}
+	return r.run(ctx)
+}
+
+// place is the driver and the place of the store.
+func (r *restoring) place() string { return r.cfg.Store.Driver + ", " + r.cfg.Store.Place() }
+
+// mayImport returns an error if the export was imported into another store, or undone.
+func (r *restoring) mayImport(file string) error {
+	text, err := os.ReadFile(file + importedNote)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var note imported
+	switch err := json.Unmarshal(text, &note); {
+	case err != nil:
+		return fmt.Errorf("%w: %s cannot be read: it says where the export was imported: %w", ErrSnapshot, file+importedNote, err)
+	case note.Into == "":
+		return fmt.Errorf("%w: the export was undone at %s, and its store is in use again: export again", ErrSnapshot, note.At.Format(time.RFC3339))
+	case note.Into != r.place():
+		return fmt.Errorf("%w: %s was imported at %s into another store: %s. Two stores would issue the same numbers: use that one", ErrSnapshot, file, note.At.Format(time.RFC3339), note.Into)
+	}
+	return nil
+}
+
+func writeNote(file string, note imported) error {
+	text, err := json.Marshal(note)
+	if err == nil {
+		err = os.WriteFile(file+importedNote, append(text, '\n'), 0o600)
+	}
+	return err
+}
+
 // UndoMove opens a store again that a move or an export has shut, if no other store was opened since. It
 // returns what the store was moved to.
 func UndoMove(ctx context.Context, cfg *config.Config) (m persist.Moved, err error) {
@@ -247,6 +383,14 @@ func UndoMove(ctx context.Context, cfg *config.Config) (m persist.Moved, err err
 	case m.Opened:
 		return m, fmt.Errorf("%w: %w. There is no way back: numbers may have been issued there", ErrSnapshot, m)
 	}
+	if m.File != "" {
+		if note, err := os.ReadFile(m.File + importedNote); err == nil && !m.Undone {
+			return m, fmt.Errorf("%w: the file was imported, so there is no way back: %s", ErrSnapshot, note)
+		}
+		if err := writeNote(m.File, imported{Move: m.Move, At: time.Now().UTC()}); err != nil {
+			return m, fmt.Errorf("%w: a note beside the file, that it must not be imported, cannot be written: %w", ErrSnapshot, err)
+		}
+	}
 	l := &leaving{store: store, now: m}
 	if l.doc, err = store.Documents().Read(ctx, persist.ClusterKind, persist.ClusterKey); err != nil {
 		return m, err
@@ -259,8 +403,9 @@ type moving struct {
 	r       *restoring
 	from    *leaving // nil if it comes from a file
 	how     Moving
-	cursors bool   // those in Redis go on
-	leases  string // a biz type whose machine IDs are leased in Redis
+	answers persist.Answers // nil if the new store keeps answers in documents
+	cursors bool            // those in Redis go on
+	leases  string          // a biz type whose machine IDs are leased in Redis
 	want    digest
 	what    string // is done
 	done    int64
@@ -340,6 +485,20 @@ func (m *moving) ledger(doc persist.Document, state *ledger.State, fence string)
 	return state.Document(doc.Key, doc.Timestamp)
 }
 
+// answer keeps an answer in a store that keeps them apart, unless it has ended.
+func (m *moving) answer(ctx context.Context, d persist.Document) (kept bool, err error) {
+	left := time.Duration(d.Expires-m.r.contents.Ended) * time.Millisecond
+	if left <= 0 {
+		return false, nil
+	}
+	const claim = "seqd move"
+	held, err := m.answers.Claim(ctx, d.Key, claim, time.Minute)
+	if err == nil && held == "" {
+		_, err = m.answers.Swap(ctx, d.Key, claim, d.Body, left)
+	}
+	return err == nil, err
+}
+
 // count counts a record.
 func (m *moving) count(what string) {
 	if m.what != what {
@@ -385,6 +544,9 @@ func (d *digest) add(record snapshot.Record) error {
 		set := *r.Set
 		set.Source = ""
 		record.Registry = &persist.Registry{Name: r.Name, Set: &set, Slots: r.Slots}
+	}
+	if d := record.Document; d != nil && d.Kind == persist.KeptAnswerKind { // the rest may be as before, or later
+		record.Document = &persist.Document{Kind: d.Kind, Key: d.Key, Body: d.Body}
 	}
 	if record.Counter != nil {
 		record.Counter = &snapshot.Counter{Counter: record.Counter.Counter}

@@ -90,6 +90,9 @@ func (r *restoring) open(ctx context.Context) (shut func() error, err error) {
 	if r.store, err = backends.NewStore(ctx, opened, time.Now); err != nil {
 		return nil, err
 	}
+	if a, ok := r.store.(persist.Answerer); ok && r.moving != nil {
+		r.moving.answers = a.Answers()
+	}
 	closeRedis, err := r.openCursors(ctx)
 	if err != nil {
 		return nil, errors.Join(err, r.store.Close())

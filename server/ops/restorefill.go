@@ -55,6 +55,11 @@ func (r *restoring) fill(ctx context.Context) error {
 		case record.History != nil:
 			history = append(history, *record.History)
 		case record.Document.Kind == persist.RestoredKind && r.moving == nil: // end writes another one
+		case record.Document.Kind == persist.KeptAnswerKind && r.moving != nil && r.moving.answers != nil:
+			var kept bool
+			if kept, err = r.moving.answer(ctx, *record.Document); !kept {
+				return err
+			}
 		case record.Document.Kind == persist.LedgerKind:
 			if *record.Document, err = r.raisedLedger(*record.Document); err != nil {
 				return err

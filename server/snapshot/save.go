@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/seqd/seqd/internal/folder"
 	"github.com/seqd/seqd/internal/version"
@@ -76,6 +77,11 @@ func save(ctx context.Context, store persist.Store, w io.Writer, h Header) error
 	}
 	if err := s.records(ctx); err != nil {
 		return err
+	}
+	if h.Move != nil {
+		if err := s.answers(ctx); err != nil {
+			return err
+		}
 	}
 	ended, err := store.Now(ctx)
 	if err != nil {
@@ -188,6 +194,27 @@ func (s saving) history(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// answers saves those that a store keeps apart from its records, as documents.
+func (s saving) answers(ctx context.Context) error {
+	store, ok := s.store.(persist.Answerer)
+	if !ok {
+		return nil
+	}
+	list, ok := store.Answers().(persist.AnswerLister)
+	if !ok {
+		return errors.New("the store keeps answers to requests with an Idempotency-Key, and cannot list them")
+	}
+	now, err := s.store.Now(ctx)
+	if err != nil {
+		return err
+	}
+	return list.List(ctx, func(id, text string, left time.Duration) error {
+		return s.out.record(Record{Document: &persist.Document{
+			Kind: persist.KeptAnswerKind, Key: id, Revision: 1, Body: text, Timestamp: now.UnixMilli(), Expires: now.Add(left).UnixMilli(),
+		}})
+	})
 }
 
 // Part ends the name of a file that is being written.
