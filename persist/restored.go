@@ -83,7 +83,8 @@ func (r Restored) perhapsLost(name string) bool {
 }
 
 // lacking keeps counters from beginning at their start in a store that was restored, and may have
-// had them (docs/OPERATIONS.md, Snapshots).
+// had them (docs/OPERATIONS.md, Snapshots), and from beginning at all in one that is being restored
+// or was moved.
 type lacking struct {
 	documents Documents
 	mu        sync.Mutex // guards checked
@@ -103,6 +104,10 @@ func (l *lacking) gap(ctx context.Context, name string) (int64, error) {
 		return 0, nil
 	}
 	asked := time.Now()
+	// A node that was not stopped comes to a store that is being filled: it has not looked at it.
+	if _, err := ReadCluster(ctx, l.documents); err != nil && !errors.Is(err, ErrNotFound) {
+		return 0, err
+	}
 	switch r, _, err := ReadRestored(ctx, l.documents); {
 	case errors.Is(err, ErrNotFound):
 		l.mu.Lock()

@@ -268,6 +268,14 @@ func (p *Postgres) Restart() {
 	p.Start()
 }
 
+// LoseDisk kills the server and deletes all that it has.
+func (p *Postgres) LoseDisk() {
+	p.t.Helper()
+	p.Kill()
+	p.forget()
+	must(p.t, p, "delete "+p.data, os.RemoveAll(p.data))
+}
+
 // Stop ends the server as an operator does (pg_ctl stop -m fast): transactions are aborted and
 // connections closed.
 func (p *Postgres) Stop() {

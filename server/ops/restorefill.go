@@ -206,11 +206,15 @@ func (r *restoring) createAll(ctx context.Context, list []snapshot.Counter) erro
 		} // the same move has made some
 	}
 	return each(ctx, len(list), filling, func(ctx context.Context, i int) error {
-		err := r.store.Counters().Create(ctx, r.raisedCounter(list[i]))
-		if errors.Is(err, persist.ErrExists) { // the same restore has made it
+		made := r.raisedCounter(list[i])
+		err := r.store.Counters().Create(ctx, made)
+		switch {
+		case !errors.Is(err, persist.ErrExists):
+			return err
+		case r.moving != nil: // the same move has made it
 			return nil
 		}
-		return err
+		return r.atLeast(ctx, made.BizTag, made.Max) // the same restore has made it, or a node that was not stopped
 	})
 }
 

@@ -231,6 +231,22 @@ func TestLostCountersBeginAboveAGap(t *testing.T) {
 	must.Do(t, node.Counters().Create(ctx, persist.Counter{BizTag: "tenant/fresh", Max: 10, Step: 10}))
 }
 
+// A node that nobody has stopped comes to the store while it is filled. It begins no counter there.
+// What one has begun that looked before the mark was there is raised, too.
+func TestNodeBesideARestore(t *testing.T) {
+	ctx := t.Context()
+	cfg, file := saved(t, issued(t))
+	how := Restoring{Gapless: number(5), Highest: []Mark{{"tenant/a@2026", 40}, {"tenant/b@2026", 50}}}
+	store := memory.New(time.Now)
+	must.Is(t, Restore(into(t, store, 1), cfg, file, how, quietly), errCut)
+	node := persist.Guard(store)
+	must.Is(t, node.Counters().Create(ctx, persist.Counter{BizTag: "order", Max: 10, Step: 10}), persist.ErrRestoring)
+	must.Is(t, node.Documents().Create(ctx, persist.Document{Kind: persist.LedgerKind, Key: "invoice", Revision: 1, Body: "{}"}), persist.ErrRestoring)
+	must.Do(t, store.Counters().Create(ctx, persist.Counter{BizTag: "order", Max: 10, Step: 10}))
+	must.Do(t, Restore(into(t, store, endless), cfg, file, how, quietly))
+	checkRestored(t, store, must.Get(persist.ReadCluster(ctx, store.Documents()))(t))
+}
+
 // A gap of 0 says that nothing was issued since the snapshot. It says nothing about counters that a
 // former restore or a failover may have lost.
 func TestGapOfZeroKeepsTheGapsBefore(t *testing.T) {
