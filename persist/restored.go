@@ -83,7 +83,7 @@ func (r Restored) perhapsLost(name string) bool {
 }
 
 // lacking keeps counters from beginning at their start in a store that was restored, and may have
-// had them (docs/OPERATIONS.md, Snapshots).
+// had them (docs/operations/restore.md).
 type lacking struct {
 	documents Documents
 	mu        sync.Mutex // guards checked
