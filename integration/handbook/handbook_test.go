@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/node"
 )
@@ -32,7 +33,7 @@ func TestMain(m *testing.M) { node.Main(m) }
 
 const folder = "../../docs/operations"
 
-// TestHandbook runs every page.
+// TestHandbook runs every page, in its first world; a long test runs all.
 func TestHandbook(t *testing.T) {
 	for _, file := range must.Get(filepath.Glob(filepath.Join(folder, "*.md")))(t) {
 		if name := filepath.Base(file); len(pages[name].worlds) == 0 {
@@ -41,8 +42,11 @@ func TestHandbook(t *testing.T) {
 	}
 	for name, page := range pages {
 		commands := read(must.Get(os.ReadFile(filepath.Join(folder, name)))(t))
-		for _, w := range page.worlds {
+		for i, w := range page.worlds {
 			t.Run(name+"/"+w.name(), func(t *testing.T) {
+				if i > 0 {
+					longtest.Only(t)
+				}
 				t.Parallel()
 				r := w.start(t)
 				if out, code := r.run(page.before + "\n"); code != 0 {
