@@ -4,7 +4,8 @@
 // its row in pages. A world is a store, with or without Redis, and the nodes on it. A command shows what the
 // page says that it shows, and exits with 0 or with what its comment says ("# exits with 1").
 //
-// What stands behind ```console limits a block: the names of stores to those, and "not run" to none.
+// What stands behind ```console limits a block: the names of stores, or redis, to worlds with
+// one of them, and "not run" to none.
 package handbook
 
 import (
@@ -62,7 +63,7 @@ func TestHandbook(t *testing.T) {
 type command struct {
 	text, want string
 	code       int
-	stores     []string // it is run with these; none: with all
+	needs      []string // it is run in a world that has one of these, or in all
 	notRun     bool
 }
 
@@ -76,7 +77,7 @@ func read(page []byte) (list []command) {
 	for _, b := range block.FindAllStringSubmatch(string(page), -1) {
 		indent, limits := "\n"+b[1], strings.TrimSpace(b[2])
 		for _, part := range strings.Split(strings.ReplaceAll("\n"+b[3], indent, "\n"), "\n$ ")[1:] {
-			c := command{stores: strings.Fields(limits), notRun: limits == "not run"}
+			c := command{needs: strings.Fields(limits), notRun: limits == "not run"}
 			lines := strings.SplitAfter(part, "\n")
 			n := 1 // a command goes on after a backslash, and until the end of a here document
 			for strings.HasSuffix(lines[n-1], "\\\n") {
@@ -157,7 +158,7 @@ func (w *running) follow(commands []command) {
 	w.Helper()
 	tried := 0
 	for _, c := range commands {
-		if c.notRun || len(c.stores) > 0 && !slices.Contains(c.stores, w.store) {
+		if c.notRun || len(c.needs) > 0 && !slices.ContainsFunc(c.needs, func(what string) bool { return slices.Contains(w.has, what) }) {
 			continue
 		}
 		tried++

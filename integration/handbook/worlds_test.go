@@ -55,27 +55,33 @@ var pages = map[string]page{
 	"growth.md":     {issued, []world{alone}},
 	"move.md":       {issued, []world{alone}},
 	"overload.md":   {issued, []world{alone}},
-	"raise.md":      {issued, []world{alone, onPG}},
+	"raise.md":      {sold, []world{alone, onPG}},
 	"redis-away.md": {issued, []world{withRedis}},
 	"restore.md":    {backedUp, []world{alone, onPG, onSQL}},
-	"rotation.md":   {stolen, []world{withTokens(onPG), withTokens(onSQL)}},
+	"rotation.md":   {stolen, []world{withTokens(withRedis), withTokens(onSQL)}},
 	"store-away.md": {issued, []world{withRedis}},
 	"upgrade.md":    {issued, []world{onPG}},
 }
 
 const (
 	issued = `seqd next order -n 500 && seqd next user && seqd next invoice -n 40 && seqd next ticket --key tenant-1`
+	// sold: the database of the shop has what its callers got.
+	sold = issued + `
+if [ $STORE = postgres ]; then
+	psql -q -c 'CREATE DATABASE shop' && psql -q shop -c 'CREATE TABLE tickets AS SELECT text $$tenant-1$$ AS tenant, 5001 AS number'
+fi`
 	// stolen: somebody has the secret of an administrator, and has made a token with it.
 	stolen = issued + `
 seqd tokens create shop --scope issue:order
 seqd tokens create heir --scope admin --token $(seqd tokens create thief --scope admin --json | jq -r .secret)`
 	// backedUp: a page of backups was followed, and more was issued.
 	backedUp = issued + `
+seqd biz-types put old --set step=10
 seqd snapshot save seqd.snapshot --addr $SEQD_CLIENT_ADDR && case $STORE in
 bolt) systemctl stop seqd && cp -a data data.copy && systemctl start seqd ;;
 postgres) pg_dump -Fc -d seqd -f seqd.dump ;;
 mysql) mariadb-dump --single-transaction --hex-blob --databases seqd >seqd.sql ;;
-esac && seqd next order -n 900 && seqd next invoice -n 5 && seqd next ticket --key tenant-9`
+esac && seqd biz-types delete old --yes && seqd next order -n 900 && seqd next invoice -n 5 && seqd next ticket --key tenant-9`
 )
 
 func (w world) name() string {
@@ -88,7 +94,7 @@ func (w world) name() string {
 // running is a world that was started.
 type running struct {
 	*shell
-	store  string
+	has    []string // the store, and redis
 	folder string
 	addrs  *strings.Replacer // replaces those of the pages
 	does   map[string]func() // commands for which no shell is enough
@@ -111,7 +117,7 @@ const (
 // start starts the servers and nodes of a world, which are ready.
 func (w world) start(t *testing.T) *running {
 	t.Helper()
-	r := &running{store: w.store, folder: t.TempDir(), does: make(map[string]func())}
+	r := &running{has: strings.Split(w.name(), "+"), folder: t.TempDir(), does: make(map[string]func())}
 	first := testenv.ReserveAddr(t)
 	env := []string{
 		"PATH=" + filepath.Dir(node.Program(t)) + ":" + os.Getenv("PATH"), "HOME=" + r.folder, "NODES=node-1", "STORE=" + w.store, "ADDR_node_1=" + first,
@@ -125,9 +131,10 @@ func (w world) start(t *testing.T) *running {
 	}
 	config := "server: {addr: " + first + "}\n" + definitions
 	if w.redis {
-		redis := testenv.StartRedis(t)
+		redis := testenv.StartRedis(t, "user seqd on >old ~seqd:* &seqd:* +@all")
 		host, port := split(redis.Addr())
-		config += "redis: {addrs: [" + redis.Addr() + "], timeout: 5s}\n"
+		config += "redis: {addrs: [" + redis.Addr() + "], username: seqd, passwordFile: redis.secret, timeout: 5s}\n"
+		must.Do(t, os.WriteFile(filepath.Join(r.folder, "redis.secret"), []byte("old\n"), 0o600))
 		env = append(env, "REDIS_HOST="+host, "REDIS_PORT="+port)
 		r.does["systemctl stop redis-server"], r.does["systemctl start redis-server"] = redis.Kill, redis.RestartEmpty
 	}
