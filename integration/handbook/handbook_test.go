@@ -154,32 +154,32 @@ var (
 )
 
 // follow runs the commands of a page.
-func (w *running) follow(commands []command) {
-	w.Helper()
+func (r *running) follow(commands []command) {
+	r.Helper()
 	tried := 0
 	for _, c := range commands {
-		if c.notRun || len(c.needs) > 0 && !slices.ContainsFunc(c.needs, func(what string) bool { return slices.Contains(w.has, what) }) {
+		if c.notRun || len(c.needs) > 0 && !slices.ContainsFunc(c.needs, func(what string) bool { return slices.Contains(r.has, what) }) {
 			continue
 		}
 		tried++
-		text := w.addrs.Replace(c.text)
-		if does := w.does[strings.TrimSpace(comment.ReplaceAllString(c.text, ""))]; does != nil {
+		text := r.addrs.Replace(c.text)
+		if does := r.does[strings.TrimSpace(comment.ReplaceAllString(c.text, ""))]; does != nil {
 			does()
 			continue
 		}
-		want := shown(w.addrs.Replace(c.want))
+		want := shown(r.addrs.Replace(c.want))
 		for begin := time.Now(); ; time.Sleep(100 * time.Millisecond) {
-			got, code := w.run(text)
+			got, code := r.run(text)
 			if code == c.code && want.MatchString(space.ReplaceAllString(got, "")) {
 				break
 			}
 			if !looks.MatchString(text) || time.Since(begin) > await.Patience {
-				w.Fatalf("$ %sexited with %d\n%s\nwant %d\n%s\nlog:\n%s", text, code, got, c.code, c.want, w.log())
+				r.Fatalf("$ %sexited with %d\n%s\nwant %d\n%s\nlog:\n%s", text, code, got, c.code, c.want, r.log())
 			}
 		}
 	}
 	if tried == 0 {
-		w.Error("the page has no command for this world")
+		r.Error("the page has no command for this world")
 	}
 }
 
