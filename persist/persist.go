@@ -32,7 +32,7 @@ var (
 	// ErrOlder is returned if a store has format 1, which only builds before the first release
 	// wrote. It must not be taken for an empty store.
 	ErrOlder = errors.New("it has format 1 of builds before the first release, which this build cannot read: " +
-		"start a build of November 2026 on it once, which makes it format 2; see docs/OPERATIONS.md, Upgrade and rollback")
+		"start a build of November 2026 on it once, which makes it format 2; see docs/operations/upgrade.md")
 	// ErrEpoch is returned by Allocate if the range is for a cursor and the counter has another
 	// epoch. Nothing has changed.
 	ErrEpoch = errors.New("the counter has another sequencer epoch")

@@ -94,12 +94,13 @@ install_idle() (
 		apt-get install -y -qq --no-install-recommends "$@" >/dev/null
 )
 
-# need_servers installs the servers that the tests of integration/ start.
+# need_servers installs the servers that the tests of integration/ start, and jq, which the handbook uses.
 need_servers() {
 	need redis-server redis-server
 	need postgres postgresql
 	need pgbouncer pgbouncer
 	need mariadbd mariadb-server
+	need jq jq
 }
 
 # fetch PACKAGE FOLDER unpacks a Debian package into FOLDER/files.

@@ -46,7 +46,7 @@ func (l *laboratory) onAll(do func(*seqd) error) error {
 	return errors.Join(failures...)
 }
 
-// moveRedis follows OPERATIONS.md for another Redis: stop all nodes, change it, start.
+// moveRedis follows docs/operations/changes.md for another Redis: stop all nodes, change it, start.
 func moveRedis(l *laboratory, t *trouble) error {
 	l.stopNodes()
 	return l.onAll(func(n *seqd) error {

@@ -72,7 +72,7 @@ func (l *laboratory) makeLateOnce(t *trouble) error {
 	return l.insistOn(t, load.LateName, http.MethodPut, l.Definition(load.LateName, nil))
 }
 
-// endRestore follows docs/OPERATIONS.md "Backup and restore". It does not change Redis.
+// endRestore follows docs/operations/restore.md. It does not change Redis.
 func endRestore(l *laboratory, t *trouble) error {
 	var issued map[string]int64
 	return inOrder(

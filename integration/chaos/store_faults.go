@@ -113,7 +113,7 @@ func failStoreOver(l *laboratory, t *trouble) error {
 }
 
 // rebuildStandby makes the former primary the standby. If the failover may have lost writes, it
-// then does what docs/OPERATIONS.md asks of an operator.
+// then does what docs/operations/failover.md asks of an operator.
 func rebuildStandby(l *laboratory, t *trouble) error {
 	err := l.world.store.(replicated).rebuild()
 	if err != nil || !t.StoreLost {

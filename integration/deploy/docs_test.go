@@ -113,7 +113,11 @@ func TestDocumentedPostgres(t *testing.T) {
 			psql(t, env, block(t, "docs/STORES.md", heading, "sql"))
 			const rights = "SELECT datacl, pg_get_userbyid(datdba) FROM pg_database WHERE datname = 'seqd'"
 			before := p.Query(rights)
-			restore := regexp.MustCompile(`(?m)^\$ (pg_dump|psql|pg_restore) .*`).FindAllString(block(t, "docs/STORES.md", "### Backup and restore (PostgreSQL)", "console"), -1)
+			var restore []string
+			for _, page := range []string{"backup.md", "restore.md"} {
+				text := read(t, filepath.Join(repository, "docs/operations", page))
+				restore = append(restore, regexp.MustCompile(`(?m)^ *\$ pg_(?:dump|restore) .*`).FindAllString(text, -1)...)
+			}
 			runs(t, "", env, "bash", "-ec", "cd \"$1\"\n"+strings.ReplaceAll(strings.Join(restore, "\n"), "$ ", ""), "-", t.TempDir())
 			if after := p.Query(rights); after != before || len(restore) < 2 {
 				t.Errorf("%q turn the rights %s into %s", restore, before, after)

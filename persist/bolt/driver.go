@@ -74,7 +74,7 @@ func (s *Settings) Examine(ctx context.Context, e driver.Examination) (readable 
 		e.Add(driver.Fail, e.Key, "", "%v", e.Err) // which says what to do
 		return false
 	case e.Err != nil:
-		e.Add(driver.Fail, e.Key, "restore a backup; see docs/OPERATIONS.md", "%v", e.Err)
+		e.Add(driver.Fail, e.Key, "restore a backup; see docs/operations/restore.md", "%v", e.Err)
 		return false
 	}
 	e.OK(e.Key, "%s is of format %d and no process has it", s.Path, fileFormat)

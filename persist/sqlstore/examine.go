@@ -133,7 +133,7 @@ func (j judge) failover() {
 		j.e.Add(driver.Fail, key, "set it to lossless; or stop every node, and run seqd failover --confirm with lossy",
 			"lossy, and other nodes rely on lossless: a node with lossy writes nothing")
 	case j.s.Fence.FailedOver():
-		j.e.Add(driver.Fail, key, "raise what may be missing, then run seqd failover --confirm; see docs/OPERATIONS.md",
+		j.e.Add(driver.Fail, key, "raise what may be missing, then run seqd failover --confirm; see docs/operations/failover.md",
 			"the store has failed over and nobody has confirmed that (now %s, confirmed %s): it may have lost counters, and none is created", j.s.Fence.Current, j.s.Fence.Confirmed)
 	case j.named.Failover == Lossless:
 		j.e.OK(key, "lossless: commits wait for a standby. %s", known)

@@ -56,7 +56,7 @@ type Config struct {
 	Events Events `config:"events"`
 	// Subscriptions is how [subscriptions](SUBSCRIPTIONS.md) send events to receivers.
 	Subscriptions Subscriptions `config:"subscriptions"`
-	// Snapshots is when [snapshots](OPERATIONS.md#snapshots) are saved.
+	// Snapshots is when [snapshots](operations/backup.md) are saved.
 	Snapshots Snapshots `config:"snapshots"`
 	// Metrics is what /metrics shows.
 	Metrics Metrics `config:"metrics"`
@@ -107,7 +107,7 @@ type Server struct {
 	// requests, and giving numbers back.
 	StopTimeout time.Duration `config:"stopTimeout" range:"1s to 1h"`
 	// AccessLog is `on` if requests are logged, and `refused` if those are that got a status of 400 or
-	// above. See [the log](OPERATIONS.md#log).
+	// above. See [the log](LOG.md).
 	AccessLog string `config:"accessLog" range:"off, refused, on" applies:"live"`
 	// AccessLogPerSecond is the most lines a second that the access log has, and as many again for
 	// answers of 500 and above.
@@ -130,7 +130,7 @@ type Server struct {
 	// tokens have a sign-in.
 	ConsoleSession time.Duration `config:"consoleSession" range:"5m to 24h"`
 	// Pprof is true if profiles of the process are served at `/debug/pprof/`, for the scope `admin`. See
-	// [profiles](OPERATIONS.md#profiles).
+	// [profiles](operations/overload.md#profiles).
 	Pprof bool `config:"pprof"`
 	// ReadHeaderTimeout is the bound of reading a request's headers, and of how long a connection
 	// stays open without an answered request, until a request on it shows a token, or none is
@@ -152,11 +152,11 @@ type Server struct {
 	MaxBodyBytes int64 `config:"maxBodyBytes" range:"0 to 1,073,741,824" unit:"bytes" zero:"no bodies, and so no changes by the API" applies:"live"`
 	TLS          TLS   `config:"tls"`
 	// MaxInFlight is the most requests that are answered at once. Further ones get 503 `overloaded`
-	// at once. See [overload](OPERATIONS.md#overload).
+	// at once. See [overload](operations/overload.md).
 	MaxInFlight int `config:"maxInFlight" range:"0 to 1,000,000" zero:"no bound" applies:"live"`
 	// MaxInFlightBytes is the most memory that large answers (more than 16 IDs, lists, history)
 	// take at once. Requests that find no room get 503 `overloaded`. See
-	// [overload](OPERATIONS.md#overload).
+	// [overload](operations/overload.md).
 	MaxInFlightBytes int64 `config:"maxInFlightBytes" range:"0, or 1,048,576 to 1,099,511,627,776" unit:"bytes" zero:"no bound" applies:"live"`
 	// MaxConnections is the most open connections. A further one takes the place of the one that
 	// has gone longest without an answered request.
@@ -339,7 +339,7 @@ type Tracing struct {
 	// path it means `/v1/traces`. Empty traces nothing.
 	Endpoint string `config:"endpoint"`
 	// SampleRatio is the share of the requests without a `traceparent` that is traced. See
-	// [traces](OPERATIONS.md#traces) for the others.
+	// [traces](LOG.md#traces) for the others.
 	SampleRatio float64 `config:"sampleRatio" range:"0 to 1" zero:"traces only requests whose traceparent is sampled"`
 }
 

@@ -66,7 +66,7 @@ func (c storeCheck) ledgers(ctx context.Context, f *findings, store persist.Stor
 	case err != nil && ctx.Err() != nil:
 		f.add(Info, "gapless counters", "", "%d were looked at, and there was no time for more", l.count)
 	case err != nil:
-		f.add(Fail, "gapless counters", "restore a backup; see docs/OPERATIONS.md", "they cannot be read: %v", err)
+		f.add(Fail, "gapless counters", "restore a backup; see docs/operations/restore.md", "they cannot be read: %v", err)
 	case l.count == 0:
 		return
 	}
@@ -123,8 +123,8 @@ func (l *ledgersCheck) counter(name string, s *ledger.State) {
 }
 
 func (l *ledgersCheck) report(f *findings) {
-	l.damaged.report(f, Fail, "restore a backup; see docs/OPERATIONS.md", "%d are damaged, or of a newer version")
-	l.stopped.report(f, Fail, "say how far each had come: seqd raise; see docs/OPERATIONS.md", "%d stand still since the store failed over")
+	l.damaged.report(f, Fail, "restore a backup; see docs/operations/restore.md", "%d are damaged, or of a newer version")
+	l.stopped.report(f, Fail, "say how far each had come: seqd raise; see docs/operations/raise.md", "%d stand still since the store failed over")
 	l.full.report(f, Warn, "confirm or release sooner, or set maxReserved higher", "of %d more than 80 percent of maxReserved are reserved")
 	l.old.report(f, Info, "make the number void if nobody will use it: a gap stays until then", "of %d a number is released for more than a day")
 	l.keys.report(f)

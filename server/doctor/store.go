@@ -254,7 +254,7 @@ func (c storeCheck) counters(ctx context.Context, f *findings, store persist.Sto
 			f.add(Info, "counters", "", "%d can be read, and there was no time for more", count)
 			return
 		case err != nil:
-			f.add(Fail, "counters", "restore a backup; see docs/OPERATIONS.md", "they cannot be read: %v", err)
+			f.add(Fail, "counters", "restore a backup; see docs/operations/restore.md", "they cannot be read: %v", err)
 			return
 		}
 		name, key, digits, whole := seqd.SplitCounter(known.BizTag)

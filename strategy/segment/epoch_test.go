@@ -118,7 +118,7 @@ func TestStaleReadIsNoRestore(t *testing.T) {
 }
 
 // After a restore, a biz type that was raised without Redis above all that callers got, or made
-// again with such a start, as docs/OPERATIONS.md says: what waits in the previous cursor says
+// again with such a start, as docs/operations/restore.md says: what waits in the previous cursor says
 // nothing about the store, and costs no restoreGap.
 func TestEpochRaisedBelowTheOldCursor(t *testing.T) {
 	for _, how := range []string{"raised", "made again"} {

@@ -39,7 +39,7 @@ import (
 //   - start was raised by a change, even one that was not answered, or by seqd raise;
 //   - a change forced an increment, which skips numbers on purpose, and as many more of each range;
 //   - an older copy of the store was restored: the numbers in hand and in the cursor
-//     (docs/OPERATIONS.md "Backup and restore": what waits counts as issued);
+//     (docs/operations/restore.md: what waits counts as issued);
 //   - the store lost writes in a failover: the gap, once because of the fence and once because a
 //     node saw higher numbers, and the numbers in hand and in the cursor;
 //   - the run ended: as for a process that ended, and the cursor.

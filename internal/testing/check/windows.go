@@ -56,7 +56,7 @@ type own struct {
 // node that is not on its own.
 //
 // While nodes are configured with different Redis servers, and while the ordering of a biz type is
-// changed (docs/OPERATIONS.md "Changes"). If the sequencer changes between Redis and the store,
+// changed (docs/operations/changes.md). If the sequencer changes between Redis and the store,
 // order holds unless Redis is broken (DESIGN §3 "Strict order from the store"). These are
 // faults in the record. They last until all nodes must have noticed the end.
 //

@@ -122,15 +122,21 @@ func command(t testing.TB, binary, dir string, env []string, args ...string) *ex
 	return cmd
 }
 
-// Command runs a sub-command of seqd to its end, and returns its output, including errors, and its
-// exit code.
-func Command(t testing.TB, dir string, env []string, args ...string) (output string, code int) {
+// Program returns the path of the binary.
+func Program(t testing.TB) string {
 	t.Helper()
 	binary, err := build()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := command(t, binary, dir, env, args...)
+	return binary
+}
+
+// Command runs a sub-command of seqd to its end, and returns its output, including errors, and its
+// exit code.
+func Command(t testing.TB, dir string, env []string, args ...string) (output string, code int) {
+	t.Helper()
+	cmd := command(t, Program(t), dir, env, args...)
 	out, err := cmd.CombinedOutput()
 	if _, ended := errors.AsType[*exec.ExitError](err); err != nil && !ended {
 		t.Fatal(err)
@@ -141,21 +147,13 @@ func Command(t testing.TB, dir string, env []string, args ...string) (output str
 // Tool returns a command that was not started: a sub-command of seqd that is a client of this node.
 func (n *Node) Tool(dir string, args ...string) *exec.Cmd {
 	n.t.Helper()
-	binary, err := build()
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	return command(n.t, binary, dir, []string{"SEQD_CLIENT_ADDR=" + n.URL}, args...)
+	return command(n.t, Program(n.t), dir, []string{"SEQD_CLIENT_ADDR=" + n.URL}, args...)
 }
 
 // Launch starts seqd in dir with settings as environment variables. It does not wait.
 func Launch(t testing.TB, dir string, env ...string) *Node {
 	t.Helper()
-	binary, err := build()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return launch(t, binary, dir, env)
+	return launch(t, Program(t), dir, env)
 }
 
 func launch(t testing.TB, binary, dir string, env []string) *Node {

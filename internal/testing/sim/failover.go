@@ -91,7 +91,7 @@ func (w *World) promote(f *fault, whole bool) {
 // that follows: answers that were on their way.
 const inDoubt = 2000
 
-// confirmFailover is what docs/OPERATIONS.md "Failover of the store" asks of an operator.
+// confirmFailover is what docs/operations/failover.md asks of an operator.
 func confirmFailover(w *World, f *fault) {
 	if w.lateDefinition() != "" {
 		w.makeLate(f) // it may be lost

@@ -39,7 +39,7 @@ func (n *node) useRedis(way string) {
 	n.noRedis = way == notAny
 }
 
-// moveRedis follows docs/OPERATIONS.md for another Redis: stop all nodes, change it, start. If it holds the
+// moveRedis follows docs/operations/changes.md for another Redis: stop all nodes, change it, start. If it holds the
 // registry of machine IDs, the operator says so in between (docs/SNOWFLAKE.md).
 func moveRedis(w *World, f *fault) {
 	w.onAll((*node).stop)

@@ -76,7 +76,7 @@ func (w *World) order(f *fault, ordering string) {
 	w.insist(f, load.SwitchedName, http.MethodPatch, "", fmt.Sprintf(`{"ordering":%q}`, ordering))
 }
 
-// endRestore follows docs/OPERATIONS.md "Backup and restore". It does not change Redis.
+// endRestore follows docs/operations/restore.md. It does not change Redis.
 func endRestore(w *World, f *fault) {
 	w.endNodes(strings.HasPrefix(f.way, killed))
 	issued := load.Enough(w.load.Shapes, w.journal.Highest(), w.counters(f))

@@ -24,7 +24,7 @@ func TestTokenRevokedElsewhere(t *testing.T) {
 	withTokens(t, only("order"), revokeElsewhere)
 }
 
-// A caller gets a new secret as OPERATIONS.md says, and keeps what it made.
+// A caller gets a new secret as docs/operations/rotation.md says, and keeps what it made.
 func TestTokenRotated(t *testing.T) {
 	withTokens(t, only("bill", "bulk"), rotate)
 }
