@@ -326,7 +326,7 @@ var rules = map[string]rule{
 		why: "a snapshot is what a store has, whatever that means",
 	},
 	"server/ops": {
-		may: ". coordination internal/sabotage internal/sheet net/http persist persist/driver server/backends server/certificate " +
+		may: ". coordination internal/folder internal/sabotage internal/sheet net/http persist persist/driver server/backends server/certificate " +
 			"server/access server/admin server/config server/definitions server/doctor server/idempotency server/jobs server/nodes server/openfiles server/snapshot server/standings server/subscriptions server/workers strategy " +
 			"strategy/counters strategy/gapless/ledger strategy/segment/rediscursor",
 		why: "commands open the back ends themselves, and use nothing of a running service",
