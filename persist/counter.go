@@ -27,6 +27,9 @@ type Counter struct {
 	// a driver derives it from the fence that it keeps with the record. It is always false in a
 	// store that is no [Fenced].
 	FailedOver bool `json:"-"`
+	// Failovers is how many failovers there were since then, at least 1 if FailedOver is true, as far as
+	// a driver knows. It is not stored either.
+	Failovers int64 `json:"-"`
 }
 
 // StoreEpoch is the sequencer epoch of a counter that is its own cursor: nodes take numbers from it
@@ -195,7 +198,7 @@ func (c Counter) Allocated(req Request, now int64) (Counter, Range, error) {
 	if req.Size > MaxNumber-base {
 		return c, Range{}, fmt.Errorf("%w: %s has %d numbers left", ErrExhausted, c.BizTag, MaxNumber-base)
 	}
-	c.Max, c.FailedOver = base+req.Size, false
+	c.Max, c.FailedOver, c.Failovers = base+req.Size, false, 0
 	if !req.To.Keeps() {
 		c.Epoch = req.To.Epoch()
 	}

@@ -235,6 +235,9 @@ func TestMySQLLooksAtNewServer(t *testing.T) {
 	if fence, err := openMySQL(t, o).Fence(t.Context()); err != nil || fence != seen || !strings.HasSuffix(seen.Current, "/8") {
 		t.Errorf("it saw %+v; then it is %+v, %v", seen, fence, err)
 	}
+	if c, err := openMySQL(t, o).Counters().Read(t.Context(), "order"); err != nil || c.Failovers != 7 {
+		t.Errorf("after seven failovers the counter is %+v, %v", c, err)
+	}
 }
 
 // If a failover loses nothing, the fence stays, and nobody is put on record: several servers may

@@ -94,7 +94,7 @@ func (d *differential) create() {
 func (d *differential) failOver() {
 	must.Do(d, d.foreign([]byte(d.known.BizTag)))
 	if d.known.BizTag != "" {
-		d.known.FailedOver, d.known.Epoch = true, ""
+		d.known.FailedOver, d.known.Failovers, d.known.Epoch = true, 1, ""
 	}
 	d.same()
 }

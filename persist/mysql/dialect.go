@@ -37,6 +37,7 @@ func dialect(opts Options) sqlstore.Dialect {
 	fence := inSchema(unmarked(opts))
 	return sqlstore.Dialect{
 		Fence:       fence,
+		Failovers:   failovers,
 		SchemaFence: inRow,
 		Holds:       holds(opts, fence),
 		// SYSDATE is the time of its evaluation, NOW that of the beginning of the statement. The

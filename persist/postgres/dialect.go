@@ -53,6 +53,7 @@ func dialect(d *db, readOnly, pastShut bool) sqlstore.Dialect {
 	}
 	return sqlstore.Dialect{
 		Fence:       fence,
+		Failovers:   promotions("fence", fence),
 		SchemaFence: inSchema,
 		Holds:       holds(d.lossless),
 		Clock:       "(extract(epoch FROM clock_timestamp()) OPERATOR(pg_catalog.*) 1000)::bigint",
@@ -85,11 +86,14 @@ func holds(lossless bool) string {
 	return "(SELECT " + same + " FROM (SELECT " + fenceOf(lossless, false) + " AS present, " + durably(lossless) + ") f)"
 }
 
-// promotions is how many promotions there were since a counter was written, at least 1. The gap is
+// promotions is how many promotions there were since the fence was the written one, at least 1. The gap is
 // added for each of them: what the last one lost may include a range that began one gap higher
 // because of the one before. No more than 1000 count, so that the product fits into a bigint.
-const promotions = "CASE WHEN split_part(c.fence, '/', 1) = split_part(f.present, '/', 1) " +
-	"THEN LEAST(1000, GREATEST(1, ('x' || split_part(f.present, '/', 2))::bit(32)::bigint - ('x' || split_part(c.fence, '/', 2))::bit(32)::bigint)) ELSE 1 END"
+func promotions(written, present string) string {
+	number := func(fence string) string { return "('x' || split_part(" + fence + ", '/', 2))::bit(32)::bigint" }
+	return "CASE WHEN split_part(" + written + ", '/', 1) = split_part(" + present + ", '/', 1) " +
+		"THEN LEAST(1000, GREATEST(1, " + number(present) + " - " + number(written) + ")) ELSE 1 END"
+}
 
 // standbyNamed is a condition that holds if commits wait for a standby.
 const standbyNamed = "current_setting('synchronous_standby_names') ~ '[^ ]'"
@@ -139,7 +143,7 @@ func allocateStatement(lossless bool) string {
 	base := "(CASE WHEN c.highest < $3::bigint THEN $4::bigint ELSE c.highest END)"
 	most := strconv.FormatInt(persist.MaxNumber, 10)
 	gap := "GREATEST($5::bigint, LEAST(c.step, $11::bigint) * $10::bigint)"
-	above := "(" + base + " + CASE WHEN " + failedOver + " THEN LEAST(" + gap + " * " + promotions + ", (" + most + " - " + base + ") / 2) ELSE 0 END)"
+	above := "(" + base + " + CASE WHEN " + failedOver + " THEN LEAST(" + gap + " * " + promotions("c.fence", "f.present") + ", (" + most + " - " + base + ") / 2) ELSE 0 END)"
 	held := "($9::text IS NULL OR " + epoch + " = $9)"
 	if sabotage.Off(sabotage.EpochHeld) {
 		held = "($9::text IS NULL OR true)"

@@ -37,7 +37,7 @@ func newCounters(l *link) counters {
 		link:       l,
 		create:     createLost + " AND " + confirmed,
 		createLost: createLost,
-		read: "SELECT name, version, highest, step, step_at, epoch, CASE WHEN " + failedOver + " THEN 1 ELSE 0 END, " + l.standby() +
+		read: "SELECT name, version, highest, step, step_at, epoch, CASE WHEN " + failedOver + " THEN " + l.dialect.Failovers + " ELSE 0 END, " + l.standby() +
 			" FROM seqd_counters ",
 		back: "UPDATE seqd_counters SET highest = ? WHERE name = ? AND version = ? AND (highest = ? AND " + same + ")",
 	}
@@ -48,8 +48,8 @@ func newCounters(l *link) counters {
 // scanCounter reads a row of the statement read. The name is returned although the row is damaged.
 func scanCounter(scan Scan) (m persist.Counter, err error) {
 	var name []byte
-	var version, failedOver, standby int64
-	if err := scan(&name, &version, &m.Max, &m.Step, &m.Timestamp, &m.Epoch, &failedOver, &standby); err != nil {
+	var version, standby int64
+	if err := scan(&name, &version, &m.Max, &m.Step, &m.Timestamp, &m.Epoch, &m.Failovers, &standby); err != nil {
 		return m, err
 	}
 	if standby != 0 {
@@ -62,7 +62,7 @@ func scanCounter(scan Scan) (m persist.Counter, err error) {
 	if m.Validate() != nil {
 		return m, damaged(m.BizTag)
 	}
-	if m.FailedOver = failedOver != 0; m.FailedOver {
+	if m.FailedOver = m.Failovers != 0; m.FailedOver {
 		m.Epoch = ""
 	}
 	return m, nil

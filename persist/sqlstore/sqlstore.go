@@ -97,6 +97,9 @@ type Dialect struct {
 	// store that is only looked at, and was told that something can be lost, it is that of the server. It
 	// is NULL while there is the [ShutMark], unless the store is opened for reading or PastShut.
 	Fence string
+	// Failovers is an expression for how many failovers there were since a row of seqd_counters was
+	// written, at least 1.
+	Failovers string
 	// SchemaFence is Fence in a statement on the one row of seqd_schema. It is not NULL because of the
 	// mark.
 	SchemaFence string

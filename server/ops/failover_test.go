@@ -60,7 +60,7 @@ type failedCounters struct {
 
 func (c failedCounters) marked(known persist.Counter) persist.Counter {
 	if c.f.old[known.BizTag] {
-		known.FailedOver, known.Epoch = true, ""
+		known.FailedOver, known.Failovers, known.Epoch = true, 1, ""
 	}
 	return known
 }

@@ -117,7 +117,7 @@ func (f *repair) planCounter(ctx context.Context, j job) (p plan, err error) {
 	p.stands = max(known.Max, waiting, first-1)
 	p.slip = slip(j, p.stands, number, mostSkipped)
 	if list, ok := countersOf(f.store, j.Settings).(namedCounters); ok && (f.isLost(known) || known.FailedOver && p.After > known.Max) {
-		p.After += min(list.gap(known.Step), seqd.MaxNumber-p.After)
+		p.After += min(list.gap(known.Step)*max(1, known.Failovers), seqd.MaxNumber-p.After)
 	}
 	return p, nil
 }

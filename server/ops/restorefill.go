@@ -39,7 +39,7 @@ func (r *restoring) fill(ctx context.Context) error {
 		if err := r.mine(ctx); err != nil {
 			return err
 		}
-		if err := r.store.Refill(ctx, docs); err != nil {
+		if err := r.refill(ctx, docs); err != nil {
 			return err
 		}
 		if err := r.createAll(ctx, counters); err != nil {
@@ -111,6 +111,23 @@ func (r *restoring) mine(ctx context.Context) error {
 	return err
 }
 
+// refill writes documents. A ledger that a node began before, which was not stopped, is not raised.
+func (r *restoring) refill(ctx context.Context, docs []persist.Document) error {
+	if err := r.store.Refill(ctx, docs); err != nil || r.moving != nil { // a move compares all at its end
+		return err
+	}
+	return each(ctx, len(docs), filling, func(ctx context.Context, i int) error {
+		if docs[i].Kind != persist.LedgerKind {
+			return nil
+		}
+		has, err := r.store.Documents().Read(ctx, docs[i].Kind, docs[i].Key)
+		if err == nil && has.Revision < docs[i].Revision {
+			err = fmt.Errorf("a node that was not stopped has begun %s in this store: stop every seqd, and restore into another empty database or file", docs[i].Key)
+		}
+		return err
+	})
+}
+
 // errReplaced is why a restore stops that reads another file than it has checked.
 var errReplaced = errors.New("the file was replaced while it was read")
 
@@ -137,7 +154,7 @@ func (r *restoring) to(counter string, last, gap int64) int64 {
 // cursor, because one in Redis can have the same epoch and be ahead or behind.
 func (r *restoring) raisedCounter(c snapshot.Counter) persist.Counter {
 	next := c.Counter
-	if r.moving != nil && !c.FailedOver {
+	if r.moving != nil && c.Failovers == 0 {
 		return r.moving.counter(next)
 	}
 	if bizType, _, _, whole := seqd.SplitCounter(c.BizTag); whole && !sabotage.Off(sabotage.RestoreRaise) {
@@ -152,7 +169,8 @@ func (r *restoring) raisedCounter(c snapshot.Counter) persist.Counter {
 		if r.moving != nil {
 			gap = 0
 		}
-		if c.FailedOver { // there was a gap to come already, whatever was issued since the snapshot
+		// There was a gap to come already for each failover, whatever was issued since the snapshot.
+		for range c.Failovers {
 			gap += min(usual, seqd.MaxNumber-gap)
 		}
 		next.Max = r.to(c.BizTag, c.Max, gap)
@@ -199,7 +217,7 @@ func (r *restoring) createAll(ctx context.Context, list []snapshot.Counter) erro
 		raised := make([]persist.Counter, len(list))
 		for i, c := range list {
 			raised[i] = r.raisedCounter(c)
-			raised[i].FailedOver = false
+			raised[i].FailedOver, raised[i].Failovers = false, 0
 		}
 		if err := at.FillCounters(ctx, raised); !errors.Is(err, persist.ErrExists) {
 			return err

@@ -245,6 +245,13 @@ func TestNodeBesideARestore(t *testing.T) {
 	must.Do(t, store.Counters().Create(ctx, persist.Counter{BizTag: "order", Max: 10, Step: 10}))
 	must.Do(t, Restore(into(t, store, endless), cfg, file, how, quietly))
 	checkRestored(t, store, must.Get(persist.ReadCluster(ctx, store.Documents()))(t))
+
+	store = memory.New(time.Now)
+	must.Is(t, Restore(into(t, store, 1), cfg, file, how, quietly), errCut)
+	must.Do(t, store.Documents().Create(ctx, persist.Document{Kind: persist.LedgerKind, Key: "invoice", Revision: 1, Body: "{}"}))
+	if err := Restore(into(t, store, endless), cfg, file, how, quietly); err == nil || !strings.Contains(err.Error(), "has begun invoice") {
+		t.Errorf("a ledger was begun meanwhile: %v", err)
+	}
 }
 
 // A gap of 0 says that nothing was issued since the snapshot. It says nothing about counters that a
@@ -261,8 +268,8 @@ func TestGapOfZeroKeepsTheGapsBefore(t *testing.T) {
 	must.Equal(t, again.Gap, 3_000_000)
 
 	r := restoring{how: Restoring{By: number(0)}}
-	lost := snapshot.Counter{Counter: persist.Counter{BizTag: "order", Max: 5, Step: 1}, FailedOver: true}
-	must.Equal(t, r.raisedCounter(lost).Max, 5+LeastGap)
+	lost := snapshot.Counter{Counter: persist.Counter{BizTag: "order", Max: 5, Step: 1}, Failovers: 2}
+	must.Equal(t, r.raisedCounter(lost).Max, 5+2*LeastGap)
 }
 
 // Every bad file, store and argument is refused before anything is written.

@@ -65,10 +65,10 @@ type Move struct {
 	Redis bool `json:"redis,omitempty"`
 }
 
-// Counter is a counter, and what its JSON leaves out.
+// Counter is a counter, and what its JSON leaves out. A driver counts at most 1000 failovers.
 type Counter struct {
 	persist.Counter
-	FailedOver bool `json:"failedOver,omitempty"`
+	Failovers int64 `json:"failovers,omitempty"`
 }
 
 // Record is one line: one of its fields is set.
@@ -86,6 +86,9 @@ func (r *Record) validate() error {
 		set = append(set, r.Document)
 	}
 	if r.Counter != nil {
+		if r.Counter.Failovers < 0 || r.Counter.Failovers > 1000 {
+			return fmt.Errorf("a counter with %d failovers", r.Counter.Failovers)
+		}
 		set = append(set, r.Counter)
 	}
 	if r.Registry != nil {

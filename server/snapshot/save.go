@@ -103,7 +103,7 @@ func (s saving) records(ctx context.Context) error {
 	}
 	for c, err := range persist.EveryCounter(ctx, s.store.Counters()) {
 		if err == nil {
-			err = s.out.record(Record{Counter: &Counter{c, c.FailedOver}})
+			err = s.out.record(Record{Counter: &Counter{c, c.Failovers}})
 		}
 		if err != nil {
 			return err

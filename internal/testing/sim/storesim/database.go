@@ -80,6 +80,7 @@ func (db *database) holds(text string) bool { return !db.compares || text == fen
 func (db *database) seen(m persist.Counter) persist.Counter {
 	if db.compares && db.written[m.BizTag] != db.present() {
 		m.FailedOver, m.Epoch = true, ""
+		m.Failovers = min(1000, max(1, int64(db.present()-db.written[m.BizTag])))
 	}
 	return m
 }
@@ -120,7 +121,7 @@ func (db *database) create(m persist.Counter, lost bool) error {
 	if err != nil && m.Validate() == nil && !lost && db.compares && db.confirmed != db.present() {
 		return fmt.Errorf("%q: %w", m.BizTag, persist.ErrFailedOver)
 	}
-	m.FailedOver = false
+	m.FailedOver, m.Failovers = false, 0
 	if err := db.store.Counters().Create(background, m); err != nil {
 		return err
 	}
@@ -150,8 +151,7 @@ func (db *database) next(req persist.Request, now int64) (persist.Counter, persi
 	}
 	if m.FailedOver {
 		gap := max(req.FailoverGap, min(m.Step, req.MostFailoverStep())*req.FailoverSteps)
-		failovers := min(1000, max(1, int64(db.present()-db.written[req.BizTag])))
-		req.FailoverGap, req.FailoverSteps = min(gap, persist.MaxNumber/failovers)*failovers, 0
+		req.FailoverGap, req.FailoverSteps = min(gap, persist.MaxNumber/m.Failovers)*m.Failovers, 0
 	}
 	if needed, ok := req.To.Needs(); ok && !db.epochHeld {
 		m.Epoch = needed
