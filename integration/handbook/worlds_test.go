@@ -76,7 +76,7 @@ seqd tokens create shop --scope issue:order
 seqd tokens create heir --scope admin --token $(seqd tokens create thief --scope admin --json | jq -r .secret)`
 	// backedUp: a page of backups was followed, and more was issued.
 	backedUp = issued + `
-seqd biz-types put old --set step=10
+echo 'step: 10' | seqd biz-types put old
 seqd snapshot save seqd.snapshot --addr $SEQD_CLIENT_ADDR && case $STORE in
 bolt) systemctl stop seqd && cp -a data data.copy && systemctl start seqd ;;
 postgres) pg_dump -Fc -d seqd -f seqd.dump ;;
