@@ -61,7 +61,7 @@ func TestTooLittle(t *testing.T) {
 	}
 }
 
-// Callers of every protocol must get numbers.
+// Callers of every protocol must get numbers, if the run is long.
 func TestProtocolsAreUsed(t *testing.T) {
 	s := ofLength()
 	s.everything()
@@ -69,6 +69,10 @@ func TestProtocolsAreUsed(t *testing.T) {
 	s.call(2, 3, "a", order, numbers(2, 3)).Protocol = record.RESP
 	fails(s.call(2, 3, "a", order), 1)
 	s.entries[len(s.entries)-1].Call.Protocol = record.CosID
+	want(t, s.check(t), map[string]int64{})
+	for i := range int64(manyCalls) {
+		s.call(4, 5, "b", order, numbers(10+i, 1))
+	}
 	r := s.check(t)
 	want(t, r, map[string]int64{RuleRecord: 1})
 	if got := r.ByProtocol[record.RESP]; got != (Served{Answers: 1, Numbers: 3}) || !strings.Contains(r.String(), "by resp: 3 numbers in 1 answers") {
