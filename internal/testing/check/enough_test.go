@@ -53,7 +53,12 @@ func TestTooLittle(t *testing.T) {
 	want(t, s.check(t), map[string]int64{RuleRecord: 1})
 
 	s = ofLength()
-	want(t, s.check(t), map[string]int64{RuleRecord: 12}) // three nodes, eight biz types, no fault
+	want(t, s.check(t), map[string]int64{RuleRecord: 4}) // three nodes, no fault
+	for range manyCalls {
+		s.call(1, 1, "a", order).Code = "canceled"
+		fails(s.entries[len(s.entries)-1].Call, 1)
+	}
+	want(t, s.check(t), map[string]int64{RuleRecord: 13}) // eight biz types too, and no answer
 	r := must.Get(Entries(s.entries, Options{Unfinished: true}))(t)
 	want(t, r, map[string]int64{})
 	if !r.CutShort || !strings.Contains(r.String(), "cut short") {
