@@ -48,6 +48,20 @@ func movablePostgres(t *testing.T, more ...string) movable {
 	return movable{}
 }
 
+// movableMySQL is a new database.
+func movableMySQL(t *testing.T, more ...string) movable {
+	return newMovable(t, "mysql", "dsn", testenv.StartMySQL(t).NewDSN(), more...)
+}
+
+// movableMongo is a new server.
+func movableMongo(t *testing.T, more ...string) movable {
+	m := newMovable(t, "mongo", "uri", testenv.StartMongo(t).URI(), more...)
+	m.env = append(m.env, "SEQD_STORE_MONGO_TIMEOUT=10s")
+	text := strings.Replace(string(must.Get(os.ReadFile(m.file))(t)), "{uri:", "{timeout: 10s, uri:", 1)
+	must.Do(t, os.WriteFile(m.file, []byte(text), 0o600))
+	return m
+}
+
 func movableBolt(t *testing.T) movable {
 	return newMovable(t, "bolt", "path", filepath.Join(t.TempDir(), "seqd.db"))
 }
@@ -75,13 +89,13 @@ func once(t *testing.T, n *node.Node, key, bizType string) string {
 	return string(text)
 }
 
-// Everything is moved from PostgreSQL to MariaDB, from there into a bolt file, by an export into another
-// database, and back. Each biz type goes on with its next number, keys and answers are known, and no former
+// Everything is moved from a bolt file to PostgreSQL, from there to MongoDB, by an export into another
+// file, to MariaDB, and back. Each biz type goes on with its next number, keys and answers are known, and no former
 // store can be used.
 func TestMoveOverStores(t *testing.T) {
 	t.Parallel()
 	stores := []movable{
-		movablePostgres(t), newMovable(t, "mysql", "dsn", testenv.StartMySQL(t).NewDSN()), movableBolt(t), movablePostgres(t), movableBolt(t),
+		movableBolt(t), movablePostgres(t), movableMongo(t), movableBolt(t), movableMySQL(t), movablePostgres(t),
 	}
 	last, answer := map[string]int64{"order": 99}, ""
 	for i, store := range stores {
@@ -92,7 +106,7 @@ func TestMoveOverStores(t *testing.T) {
 			moved(t, 0, "nodes can use the store again", "export", "--undo", "--config", stores[2].file)
 			moved(t, 78, "undone", "import", "--from", dump, "--config", store.file)
 			moved(t, 0, "shut", "export", dump+"2", "--config", stores[2].file)
-			moved(t, 0, "imported into postgres", "import", "--from", dump+"2", "--config", store.file)
+			moved(t, 0, "imported into bolt", "import", "--from", dump+"2", "--config", store.file)
 			moved(t, 78, "into another store", "import", "--from", dump+"2", "--config", stores[4].file)
 			moved(t, 78, "no way back", "export", "--undo", "--config", stores[2].file)
 		case i > 0:
@@ -133,8 +147,17 @@ func TestMoveOverStores(t *testing.T) {
 // store, not even for a new key, and says so. The cursors of Redis go on.
 func TestMoveBesideASuspendedNode(t *testing.T) {
 	t.Parallel()
-	redis := "SEQD_REDIS_ADDRS=" + testenv.StartRedis(t).Addr()
-	from, to, other := movablePostgres(t, redis), newMovable(t, "mysql", "dsn", testenv.StartMySQL(t).NewDSN(), redis), movablePostgres(t)
+	for name, source := range map[string]func(*testing.T, ...string) movable{"postgres": movablePostgres, "mongo": movableMongo} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			redis := "SEQD_REDIS_ADDRS=" + testenv.StartRedis(t).Addr()
+			testBesideASuspendedNode(t, source(t, redis), movableMySQL(t, redis))
+		})
+	}
+}
+
+func testBesideASuspendedNode(t *testing.T, from, to movable) {
+	other := movablePostgres(t)
 	a, forgotten := node.StartReady(t, t.TempDir(), from.env...), node.StartReady(t, t.TempDir(),
 		append(from.env, "SEQD_SEGMENT_ACQUIRETIMEOUT=300ms", "SEQD_GAPLESS_ACQUIRETIMEOUT=300ms")...)
 	seen := make(map[string]string)
@@ -181,31 +204,38 @@ func TestMoveBesideASuspendedNode(t *testing.T) {
 // find the answer again.
 func TestMovedStoreKeepsNoAnswer(t *testing.T) {
 	t.Parallel()
-	for _, from := range []movable{movablePostgres(t), newMovable(t, "mysql", "dsn", testenv.StartMySQL(t).NewDSN())} {
-		forgotten, to := node.StartReady(t, t.TempDir(), from.env...), movableBolt(t)
-		for range 3 {
-			if status, body := forgotten.Status("/seq/local"); status != 200 {
-				t.Fatalf("%d %s", status, body)
-			}
-		}
-		known := once(t, forgotten, "known", "local")
-		forgotten.Pause()
-		moved(t, 0, "moved to", "move", "--from", from.file, "--to", to.file)
-		forgotten.Resume()
-		request := must.Get(http.NewRequest(http.MethodPost, forgotten.URL+"/seq/local", http.NoBody))(t)
-		request.Header.Set("Idempotency-Key", "new")
-		answer := must.Get(http.DefaultClient.Do(request))(t)
-		text := must.Get(io.ReadAll(answer.Body))(t)
-		must.Do(t, answer.Body.Close())
-		if answer.StatusCode != http.StatusServiceUnavailable {
-			t.Errorf("under a new key it answers %d %s", answer.StatusCode, text)
-		}
-		if status, body := forgotten.Status("/seq/local"); status != 200 {
-			t.Errorf("what it has in hand: %d %s", status, body)
-		}
-		forgotten.Kill()
-		n := node.StartReady(t, t.TempDir(), to.env...)
-		must.Equal(t, once(t, n, "known", "local"), known)
-		n.Stop()
+	for name, source := range map[string]func(*testing.T, ...string) movable{"postgres": movablePostgres, "mysql": movableMySQL, "mongo": movableMongo} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			testKeepsNoAnswer(t, source(t), movableBolt(t))
+		})
 	}
+}
+
+func testKeepsNoAnswer(t *testing.T, from, to movable) {
+	forgotten := node.StartReady(t, t.TempDir(), from.env...)
+	for range 3 {
+		if status, body := forgotten.Status("/seq/local"); status != 200 {
+			t.Fatalf("%d %s", status, body)
+		}
+	}
+	known := once(t, forgotten, "known", "local")
+	forgotten.Pause()
+	moved(t, 0, "moved to", "move", "--from", from.file, "--to", to.file)
+	forgotten.Resume()
+	request := must.Get(http.NewRequest(http.MethodPost, forgotten.URL+"/seq/local", http.NoBody))(t)
+	request.Header.Set("Idempotency-Key", "new")
+	answer := must.Get(http.DefaultClient.Do(request))(t)
+	text := must.Get(io.ReadAll(answer.Body))(t)
+	must.Do(t, answer.Body.Close())
+	if answer.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("under a new key it answers %d %s", answer.StatusCode, text)
+	}
+	if status, body := forgotten.Status("/seq/local"); status != 200 {
+		t.Errorf("what it has in hand: %d %s", status, body)
+	}
+	forgotten.Kill()
+	n := node.StartReady(t, t.TempDir(), to.env...)
+	must.Equal(t, once(t, n, "known", "local"), known)
+	n.Stop()
 }

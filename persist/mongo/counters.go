@@ -59,7 +59,7 @@ func (c *counters) Allocate(ctx context.Context, req persist.Request) (persist.R
 			return persist.Range{}, err
 		}
 	}
-	return persist.Range{}, fmt.Errorf("%q: %w: the counter changes too often", req.BizTag, persist.ErrUnavailable)
+	return persist.Range{}, c.orShut(ctx, fmt.Errorf("%q: %w: the counter changes too often", req.BizTag, persist.ErrUnavailable))
 }
 
 // take allocates above the present maximum. It returns ErrNotFound if that is below the floor or

@@ -2,6 +2,7 @@ package mongo
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync/atomic"
 
@@ -27,6 +28,7 @@ var _ persist.Documents = (*documents)(nil)
 type storedDocument struct {
 	ID        string        `bson:"_id"`
 	Version   bson.RawValue `bson:"v"`
+	Shut      bson.RawValue `bson:"shutV"`
 	BizTag    string        `bson:"bizTag"`
 	Kind      string        `bson:"kind"`
 	Revision  bson.RawValue `bson:"revision"`
@@ -36,7 +38,7 @@ type storedDocument struct {
 }
 
 func (s storedDocument) model() (m persist.Document, err error) {
-	if err := checkDocument(s.ID, s.BizTag, s.Version); err != nil {
+	if err := checkDocument(s.ID, s.BizTag, versionOf(s.Version, s.Shut)); err != nil {
 		return m, err
 	}
 	m.Kind, m.Key, m.Body = s.Kind, strings.TrimPrefix(s.ID, s.Kind+"/"), s.Body
@@ -80,7 +82,11 @@ func (d *documents) Update(ctx context.Context, doc persist.Document) error {
 		return err
 	}
 	err := d.replace(ctx, doc, ofRevision(doc.Kind, doc.Key, doc.Revision-1))
-	return persist.WhyNotRevision(ctx, d, doc.Kind, doc.Key, doc.Revision-1, err)
+	err = persist.WhyNotRevision(ctx, d, doc.Kind, doc.Key, doc.Revision-1, err)
+	if errors.Is(err, persist.ErrConflict) {
+		err = d.orShut(ctx, err)
+	}
+	return err
 }
 
 // Delete implements [persist.Documents].

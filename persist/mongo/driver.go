@@ -46,6 +46,6 @@ func (s *Settings) Place() string { return "the database " + s.Database + " at "
 func (s *Settings) Open(ctx context.Context, how driver.How) (persist.Store, error) {
 	return driver.OrNil(Open(ctx, Options{
 		URI: s.URI, Database: s.Database, Timeout: how.Patience(s.Timeout), Now: how.Now,
-		Unreached: how.Unreached, ReadOnly: how.ReadOnly, Admit: how.Admit, Monitor: monitor(how.Trace),
+		Unreached: how.Unreached, ReadOnly: how.ReadOnly, PastShut: how.PastShut, Admit: how.Admit, Monitor: monitor(how.Trace),
 	}))
 }

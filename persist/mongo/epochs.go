@@ -13,6 +13,7 @@ import (
 type storedEpoch struct {
 	ID      string        `bson:"_id"`
 	Version bson.RawValue `bson:"v"`
+	Shut    bson.RawValue `bson:"shutV"`
 	// raw: one damaged record must not fail the query for all others
 	BizTag bson.RawValue `bson:"bizTag"`
 	Epoch  bson.RawValue `bson:"epoch"`
@@ -25,7 +26,7 @@ func (e storedEpoch) found() persist.FoundEpoch {
 	if !ok && !e.Epoch.IsZero() && e.Epoch.Type != bson.TypeNull {
 		return persist.FoundEpoch{Err: damaged(e.ID)}
 	}
-	return persist.FoundEpoch{Epoch: epoch, Err: checkDocument(e.ID, bizTag, e.Version)}
+	return persist.FoundEpoch{Epoch: epoch, Err: checkDocument(e.ID, bizTag, versionOf(e.Version, e.Shut))}
 }
 
 // findEpochs reads the epochs of some counters.
@@ -35,7 +36,7 @@ func (c *counters) findEpochs(ctx context.Context, bizTags []string) (map[string
 	if err != nil {
 		return nil, err
 	}
-	fields := bson.D{{Key: "v", Value: 1}, {Key: "bizTag", Value: 1}, {Key: "epoch", Value: 1}}
+	fields := bson.D{{Key: "v", Value: 1}, {Key: shutVersion, Value: 1}, {Key: "bizTag", Value: 1}, {Key: "epoch", Value: 1}}
 	filter := bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: bizTags}}}}
 	cursor, err := c.collection.Find(ctx, filter, options.Find().SetProjection(fields))
 	if err != nil {

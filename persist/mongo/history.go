@@ -88,7 +88,7 @@ func (l *link) insert(ctx context.Context, collection *mongo.Collection, documen
 	// that exist the server waits until they are durable.
 	_, err = collection.InsertMany(ctx, documents, options.InsertMany().SetOrdered(false))
 	if onlyDuplicates(err) {
-		return nil
+		return l.orShut(ctx, nil)
 	}
 	return translate(err)
 }

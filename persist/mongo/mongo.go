@@ -37,6 +37,8 @@ type Options struct {
 	Unreached bool
 	// ReadOnly opens the store to look at it: no index is made.
 	ReadOnly bool
+	// PastShut opens a store that is shut, to move it: see [persist.Shutter].
+	PastShut bool
 	// Admit, unless nil, is called before every operation. If it returns an error, the operation
 	// returns that error and does nothing.
 	Admit func(context.Context) error
@@ -141,7 +143,12 @@ type Store struct {
 	pool      *pool
 }
 
-var _ persist.Store = (*Store)(nil)
+var (
+	_ persist.Store   = (*Store)(nil)
+	_ persist.Shutter = (*Store)(nil)
+)
+
+const documentsName = "documents"
 
 // Open connects to the server. An error that wraps persist.ErrUnavailable can pass; any other needs
 // an operator. It wraps persist.ErrOlder or persist.ErrNewer if this build cannot read the format
@@ -161,6 +168,10 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 		o.TLSConfig.GetClientCertificate = (&certificate{opts.URI, o.TLSConfig.Certificates[0]}).get
 	}
 	o.SetServerSelectionTimeout(opts.Timeout).SetConnectTimeout(opts.Timeout).SetDialer(newDialer(opts.Timeout))
+	if opts.PastShut {
+		// Nothing changes any more. A new primary has all that a majority had, but knows that later.
+		o.SetReadConcern(readconcern.Local())
+	}
 	if opts.Monitor != nil {
 		o.SetMonitor(opts.Monitor)
 	}
@@ -180,10 +191,10 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	}
 	db := client.Database(opts.Database)
 	s := &Store{client: client, pool: connections, describe: fmt.Sprintf("mongo: numbers are unique over all nodes that share the database %s at %v", opts.Database, o.Hosts)}
-	l := &link{timeout: opts.Timeout, admit: opts.Admit}
-	s.counters = counters{repository: repository[persist.Counter, storedCounter]{l, db.Collection("counters")}, now: opts.Now}
+	l := &link{timeout: opts.Timeout, admit: opts.Admit, guarded: db.Collection("counters")}
+	s.counters = counters{repository: repository[persist.Counter, storedCounter]{l, l.guarded}, now: opts.Now}
 	s.counters.epochs = persist.NewEpochs(s.counters.findEpochs)
-	s.documents.repository = repository[persist.Document, storedDocument]{l, db.Collection("documents")}
+	s.documents.repository = repository[persist.Document, storedDocument]{l, db.Collection(documentsName)}
 	s.documents.clusters, s.documents.shapes, s.documents.readOnly = db.Collection("clusters"), db.Collection("shapes"), opts.ReadOnly
 	s.history = history{l, db.Collection("history")}
 	s.clock = clock{l, client.Database("admin")}

@@ -17,6 +17,7 @@ import (
 type link struct {
 	timeout time.Duration
 	admit   func(context.Context) error // nil admits all
+	guarded *mongo.Collection           // has a guard while the store is shut
 }
 
 // begin returns a context with the deadline of an operation, or why the operation is not admitted.
@@ -48,7 +49,10 @@ func (r *repository[M, D]) Create(ctx context.Context, m M) error {
 		return err
 	}
 	_, err = r.collection.InsertOne(ctx, document(m))
-	return about(m.PersistID(), translate(err))
+	if err = translate(err); errors.Is(err, persist.ErrExists) {
+		err = r.orShut(ctx, err)
+	}
+	return about(m.PersistID(), err)
 }
 
 // Read implements [persist.Counters].

@@ -50,7 +50,7 @@ func (s *slots) Look(ctx context.Context, registry string, ids ...int64) (persis
 func (s *slots) read(ctx context.Context, registry string, ids ...int64) (persist.SlotTable, error) {
 	// some servers refuse a projection that names a path twice
 	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
-	projection := bson.D{{Key: "v", Value: 1}, {Key: "set", Value: 1}}
+	projection := bson.D{{Key: "v", Value: 1}, {Key: shutVersion, Value: 1}, {Key: "set", Value: 1}}
 	for _, id := range ids {
 		projection = append(projection, bson.E{Key: slotPath(id), Value: 1})
 	}
@@ -91,7 +91,7 @@ func (s *slots) Swap(ctx context.Context, registry string, swap persist.SlotSwap
 	case result.MatchedCount > 0:
 		return true, nil
 	}
-	return false, s.whyNot(ctx, registry, swap)
+	return false, s.orShut(ctx, s.whyNot(ctx, registry, swap))
 }
 
 // whyNot finds out why a filter selected nothing: a damaged document or one of another format is an
@@ -221,7 +221,7 @@ func under(path string, document bson.D) (moved bson.D) {
 
 // table decodes a document or the part of one that was read.
 func table(registry string, raw bson.Raw) (t persist.SlotTable, err error) {
-	if err := checkDocument(registry, registry, raw.Lookup("v")); err != nil {
+	if err := checkDocument(registry, registry, versionOf(raw.Lookup("v"), raw.Lookup(shutVersion))); err != nil {
 		return t, err
 	}
 	if set := raw.Lookup("set"); !set.IsZero() {

@@ -13,6 +13,7 @@ import (
 type storedCounter struct {
 	ID        string        `bson:"_id"`
 	Version   bson.RawValue `bson:"v"`
+	Shut      bson.RawValue `bson:"shutV"`
 	BizTag    string        `bson:"bizTag"`
 	Max       bson.RawValue `bson:"max"`
 	Step      bson.RawValue `bson:"step"`
@@ -22,7 +23,7 @@ type storedCounter struct {
 
 func (c storedCounter) model() (m persist.Counter, err error) {
 	m.BizTag, m.Epoch = c.BizTag, c.Epoch
-	if err := checkDocument(c.ID, c.BizTag, c.Version); err != nil {
+	if err := checkDocument(c.ID, c.BizTag, versionOf(c.Version, c.Shut)); err != nil {
 		return m, err
 	}
 	for field, from := range map[*int64]bson.RawValue{&m.Max: c.Max, &m.Step: c.Step, &m.Timestamp: c.Timestamp} {

@@ -28,7 +28,7 @@ func (s *Store) Registries(ctx context.Context) (names []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	cursor, err := s.slots.collection.Find(ctx, bson.D{}, options.Find().SetProjection(bson.D{{Key: "_id", Value: 1}}))
+	cursor, err := s.slots.collection.Find(ctx, bson.D{{Key: "_id", Value: bson.D{{Key: "$ne", Value: guardID}}}}, options.Find().SetProjection(bson.D{{Key: "_id", Value: 1}}))
 	if err != nil {
 		return nil, translate(err)
 	}
