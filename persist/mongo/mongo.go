@@ -144,8 +144,9 @@ type Store struct {
 }
 
 var (
-	_ persist.Store   = (*Store)(nil)
-	_ persist.Shutter = (*Store)(nil)
+	_ persist.Store         = (*Store)(nil)
+	_ persist.Shutter       = (*Store)(nil)
+	_ persist.CounterFiller = (*Store)(nil)
 )
 
 const documentsName = "documents"

@@ -52,3 +52,21 @@ func (s *Store) Refill(ctx context.Context, list []persist.Document) error {
 	}
 	return s.documents.refill(ctx, list)
 }
+
+// FillCounters implements [persist.CounterFiller].
+func (s *Store) FillCounters(ctx context.Context, list []persist.Counter) error {
+	written := make([]bson.D, len(list))
+	for i, c := range list {
+		if err := c.Validate(); err != nil {
+			return err
+		}
+		written[i] = document(c)
+	}
+	ctx, cancel, err := s.counters.begin(ctx)
+	defer cancel()
+	if err != nil {
+		return err
+	}
+	_, err = s.counters.collection.InsertMany(ctx, written, options.InsertMany().SetOrdered(false))
+	return translate(err)
+}
