@@ -26,6 +26,22 @@ func documentOf(id string, j *job, resultTTL time.Duration) (persist.Document, e
 // errRemoved is returned for what a job leaves for a while: see [Jobs.delete].
 var errRemoved = errors.New("the job was removed")
 
+// remains is the body of the document of a job that was removed.
+type remains struct {
+	// Pages is how the keys of its pages begin, which may be there yet.
+	Pages string `json:"pages,omitempty"`
+}
+
+// remainsOf returns the next document of a job that is removed.
+func remainsOf(doc persist.Document, j *job, until time.Time) persist.Document {
+	text, err := json.Marshal(remains{j.under(doc.Key)})
+	if err != nil {
+		panic(err) // it is a text
+	}
+	doc.Revision, doc.Body, doc.Expires = doc.Revision+1, string(text), until.UnixMilli()
+	return doc
+}
+
 // jobIn returns the job in a document, and its owner.
 func jobIn(doc persist.Document) (*job, terms.Owner, error) {
 	var b terms.Body

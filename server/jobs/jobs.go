@@ -132,7 +132,7 @@ func (s *Jobs) Create(ctx context.Context, n admin.NewJob) (made admin.Job, crea
 		return made, false, err
 	}
 	id, request := idOf(n), hashOf(n.Name, n.BizType, n.Key, n.Count, n.Format, n.At.UnixMilli(), n.Every, n.TimeZone)
-	removed := int64(0)
+	var removed persist.Document
 	if n.Once != "" {
 		if made, removed, err = s.again(ctx, id, request); seqd.CodeOf(err) != seqd.CodeUnknownJob {
 			return made, false, err
@@ -167,7 +167,12 @@ func (s *Jobs) Create(ctx context.Context, n admin.NewJob) (made admin.Job, crea
 	if err != nil {
 		return made, false, err
 	}
-	doc.Revision = removed + 1
+	if removed.Revision > 0 {
+		if err := s.deletePages(ctx, removed); err != nil {
+			return made, false, failure(err)
+		}
+	}
+	doc.Revision = removed.Revision + 1
 	err = persist.Put(ctx, s.opts.Documents, doc)
 	if persist.Overtaken(err) { // the same request was faster
 		made, _, err = s.again(ctx, id, request)
@@ -232,17 +237,17 @@ func hashOf(parts ...any) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// again returns the job that a repeated request has made. If that was removed, it returns the revision
-// that it had.
-func (s *Jobs) again(ctx context.Context, id, request string) (made admin.Job, removed int64, err error) {
+// again returns the job that a repeated request has made. If that was removed, it returns what the job has
+// left.
+func (s *Jobs) again(ctx context.Context, id, request string) (made admin.Job, removed persist.Document, err error) {
 	j, owner, doc, err := s.read(ctx, id)
 	if err != nil {
-		return made, doc.Revision, err
+		return made, doc, err
 	}
 	if j.Request != request {
-		return made, 0, seqd.Errorf(seqd.CodeIdempotencyKeyReused, "this Idempotency-Key was used for another job; a new job needs a new key")
+		return made, removed, seqd.Errorf(seqd.CodeIdempotencyKeyReused, "this Idempotency-Key was used for another job; a new job needs a new key")
 	}
-	return s.shown(id, j, owner), 0, nil
+	return s.shown(id, j, owner), removed, nil
 }
 
 // room is the room for more jobs.
@@ -401,28 +406,51 @@ func (s *Jobs) Remove(ctx context.Context, id string, may func(admin.Job) error)
 // goneFor is for how long a removed job leaves its document: longer than a removal can be late.
 const goneFor = time.Minute
 
-// delete removes a job that has ended, its pages first: whoever finds the job can do the rest. One that
-// can be made again under its ID leaves its document for a while, so that the revision goes on: a
-// removal that comes late, or is repeated, removes no other job.
+// delete removes a job that has ended. From the first write on nobody finds it, so nobody sees one without
+// its pages. The document stays for a while: if not all pages could be removed, it says which are left,
+// and if the job is made again under its ID, the revision goes on, so that a removal that comes late, or
+// is repeated, removes no other job.
 func (s *Jobs) delete(ctx context.Context, doc persist.Document, j *job) error {
 	if err := s.copyEvent(ctx, doc.Key, j); err != nil {
 		return err
 	}
-	for page, err := range persist.DocumentsUnder(ctx, s.opts.Documents, pageKind, j.under(doc.Key)) {
+	doc = remainsOf(doc, j, s.opts.Now().Add(goneFor))
+	if err := s.opts.Documents.Update(ctx, doc); err != nil {
+		return notFoundIsFine(err)
+	}
+	if j.Named {
+		return s.deletePages(ctx, doc)
+	}
+	return s.deleteRemains(ctx, doc)
+}
+
+// deleteRemains deletes what a job has left that was removed.
+func (s *Jobs) deleteRemains(ctx context.Context, doc persist.Document) error {
+	if err := s.deletePages(ctx, doc); err != nil {
+		return err
+	}
+	return notFoundIsFine(s.opts.Documents.Delete(ctx, kind, doc.Key, doc.Revision))
+}
+
+// deletePages deletes the pages of a job that was removed.
+func (s *Jobs) deletePages(ctx context.Context, doc persist.Document) error {
+	var left remains
+	if err := json.Unmarshal([]byte(doc.Body), &left); err != nil || left.Pages == "" {
+		return err
+	}
+	for page, err := range persist.DocumentsUnder(ctx, s.opts.Documents, pageKind, left.Pages) {
 		if err == nil {
-			err = s.opts.Documents.Delete(ctx, pageKind, page.Key, page.Revision)
+			err = notFoundIsFine(s.opts.Documents.Delete(ctx, pageKind, page.Key, page.Revision))
 		}
-		if err != nil && !errors.Is(err, persist.ErrNotFound) {
+		if err != nil {
 			return err
 		}
 	}
-	var err error
-	if doc.Expires = s.opts.Now().Add(goneFor).UnixMilli(); j.Named {
-		doc.Revision, doc.Body = doc.Revision+1, "{}"
-		err = s.opts.Documents.Update(ctx, doc)
-	} else {
-		err = s.opts.Documents.Delete(ctx, kind, doc.Key, doc.Revision)
-	}
+	return nil
+}
+
+// notFoundIsFine returns err unless it says that what was to be deleted is gone.
+func notFoundIsFine(err error) error {
 	if errors.Is(err, persist.ErrNotFound) {
 		return nil
 	}

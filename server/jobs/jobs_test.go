@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -120,7 +121,8 @@ type node struct {
 	*Jobs
 	cut      atomic.Bool                   // the store does not answer
 	permits  atomic.Bool                   // no permit can be changed
-	late     atomic.Pointer[chan struct{}] // what is deleted waits until it is closed
+	late     atomic.Pointer[chan struct{}] // a removal waits until it is closed,
+	midway   atomic.Bool                   // when it deletes pages
 	loses    atomic.Int64
 	dumb     atomic.Bool          // no event can be copied
 	dies     atomic.Pointer[bool] // killed when it copies an event, which may be copied
@@ -152,6 +154,10 @@ func (w way) Create(ctx context.Context, d persist.Document) error {
 func (w way) Update(ctx context.Context, d persist.Document) error {
 	if d.Kind == permitKind && w.n.permits.Load() {
 		return persist.ErrUnavailable
+	}
+	if late := w.n.late.Load(); late != nil && !w.n.midway.Load() && strings.HasPrefix(d.Body, `{"pages"`) {
+		<-*late
+		ctx = context.WithoutCancel(ctx)
 	}
 	return w.do(func() error { return w.Documents.Update(ctx, d) })
 }
@@ -519,8 +525,13 @@ func TestResultStaysAfterAJump(t *testing.T) {
 }
 
 // A job is removed twice, as by a repeated request, and made again under its ID. The first removal,
-// which was held up, leaves the new job and its result alone.
+// which was held up before it began or midway, leaves the new job and its result alone.
 func TestRemovedLate(t *testing.T) {
+	t.Run("before", func(t *testing.T) { testRemovedLate(t, false) })
+	t.Run("midway", func(t *testing.T) { testRemovedLate(t, true) })
+}
+
+func testRemovedLate(t *testing.T, midway bool) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, false)
 		other := c.node("other")
@@ -534,13 +545,17 @@ func TestRemovedLate(t *testing.T) {
 		id := create()
 		late, removed := make(chan struct{}), make(chan struct{})
 		other.late.Store(&late)
+		other.midway.Store(midway)
 		go func() {
 			defer close(removed)
 			_ = other.Remove(t.Context(), id, anybody)
 		}()
 		synctest.Wait()
-		must.Do(t, c.first.Remove(t.Context(), id, anybody))
+		if !midway {
+			must.Do(t, c.first.Remove(t.Context(), id, anybody))
+		}
 		must.Code(t, must.Err(c.first.Get(t.Context(), id)), seqd.CodeUnknownJob)
+		must.Code(t, c.first.Remove(t.Context(), id, anybody), seqd.CodeUnknownJob)
 		must.Equal(t, create(), id, "the job that is made again")
 		close(late)
 		<-removed
@@ -549,6 +564,33 @@ func TestRemovedLate(t *testing.T) {
 		time.Sleep(time.Hour)
 		must.Equal(t, len(must.Get(c.store.Documents().List(t.Context(), kind, "", 10))(t)), 0, "jobs")
 		must.Equal(t, len(must.Get(c.store.Documents().List(t.Context(), pageKind, "", 10))(t)), 0, "pages")
+	})
+}
+
+// A removal that ends midway, as if its node was killed, leaves no job without its result, and in the end
+// nothing.
+func TestRemovalIsCutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, false)
+		other := c.node("other")
+		time.Sleep(2 * terms.Life)
+		late := make(chan struct{})
+		other.midway.Store(true)
+		for _, once := range []string{"", "key"} {
+			job, _, err := c.first.Create(t.Context(), admin.NewJob{BizType: "coupon", Count: 10, Once: once})
+			must.Do(t, err)
+			c.await(c.first, job.ID, done)
+			other.late.Store(&late)
+			go func() { _ = other.Remove(t.Context(), job.ID, anybody) }()
+			synctest.Wait()
+			must.Code(t, must.Err(c.first.Get(t.Context(), job.ID)), seqd.CodeUnknownJob)
+			must.Code(t, errOf(c.first.Result(t.Context(), job.ID, true)), seqd.CodeUnknownJob)
+		}
+		time.Sleep(2 * goneFor)
+		for _, kind := range []string{kind, pageKind} {
+			must.Equal(t, len(must.Get(c.store.Documents().List(t.Context(), kind, "", 10))(t)), 0, kind)
+		}
+		close(late)
 	})
 }
 

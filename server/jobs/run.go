@@ -96,7 +96,7 @@ func (s *Jobs) round(running context.Context) error {
 		switch {
 		case errors.Is(failed, errRemoved):
 			if s.opts.Terms.Leading() && doc.Expires <= past {
-				err = errors.Join(err, s.opts.Documents.Delete(ctx, kind, doc.Key, doc.Revision))
+				err = errors.Join(err, s.deleteRemains(ctx, doc))
 			}
 		case failed != nil:
 			s.opts.Log.Debug("a job cannot be read", "error", failed)
