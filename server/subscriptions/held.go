@@ -49,9 +49,9 @@ func (h *held) end() {
 }
 
 // step does what there is to do now. lasts are the positions of the last events of streams. leave is
-// true if another node should send. step returns false if this node does not send for the
-// subscription any more.
-func (h *held) step(all context.Context, lasts map[string]int64, leave bool) (goOn bool) {
+// true if another node should send. step returns an error if this node does not send for the
+// subscription any more: errReleased if it does not own the work either.
+func (h *held) step(all context.Context, lasts map[string]int64, leave bool) error {
 	ctx, cancel := context.WithTimeout(all, storePatience)
 	defer cancel()
 	h.mu.Lock()
@@ -61,14 +61,14 @@ func (h *held) step(all context.Context, lasts map[string]int64, leave bool) (go
 	err := h.do(ctx, lasts, left)
 	switch {
 	case errors.Is(err, errReleased), errors.Is(err, terms.ErrTaken), errors.Is(err, terms.ErrNoSession):
-		return false
+		return err
 	case err != nil:
 		h.work = nil // it may have been written or not
 		if all.Err() == nil {
 			h.opts.Log.Debug("a subscription cannot go on now; it is tried again", "subscription", h.name, "error", err)
 		}
 	}
-	return true
+	return nil
 }
 
 // errReleased is returned if the work was released or removed.

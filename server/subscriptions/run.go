@@ -94,16 +94,21 @@ func (s *Subscriptions) Run(ctx context.Context) {
 	}
 }
 
-// drop forgets the subscriptions for which this node does not send any more: all, or those whose session
-// was interrupted. The session may go on under its key.
+// drop ends sending for the subscriptions whose session was interrupted, or for all.
 func (s *Subscriptions) drop(all bool) {
-	maps.DeleteFunc(s.held, func(_ string, h *held) bool {
-		over := all || h.sends.Err() != nil
-		if over {
-			h.end()
+	for _, h := range s.held {
+		if all || h.sends.Err() != nil {
+			s.lose(h)
 		}
-		return over
-	})
+	}
+}
+
+// lose ends sending for a subscription whose work was not released. If the same session goes on, it owns
+// the work: it must take it again, be it to release it.
+func (s *Subscriptions) lose(h *held) {
+	h.end()
+	delete(s.held, h.name)
+	s.owned[h.name] = true
 }
 
 // round does what there is to do now.
@@ -119,21 +124,35 @@ func (s *Subscriptions) round(all context.Context) {
 		cancel()
 	}
 	take, release := moves(s.opts.Terms.Manifest().Works, session, func(name string) bool { return s.held[name] != nil })
-	var mu sync.Mutex // guards held, of which Run is the only user otherwise
+	for name := range s.owned {
+		if !slices.Contains(take, name) {
+			take = append(take, name)
+		}
+	}
+	var mu sync.Mutex // guards held and owned, of which Run is the only user otherwise
 	each(take, func(name string) {
-		if h := s.hold(all, working, name); h != nil {
-			mu.Lock()
-			defer mu.Unlock()
+		h, err := s.hold(all, working, name)
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case err == nil:
 			s.held[name] = h
+			delete(s.owned, name)
+		case errors.Is(err, terms.ErrTaken):
+			delete(s.owned, name)
 		}
 	})
 	lasts := s.lasts(all)
 	each(slices.Collect(maps.Values(s.held)), func(h *held) {
-		if !h.step(all, lasts, slices.Contains(release, h.name)) {
-			h.end()
-			mu.Lock()
-			defer mu.Unlock()
-			delete(s.held, h.name)
+		err := h.step(all, lasts, slices.Contains(release, h.name))
+		if err == nil {
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		s.lose(h)
+		if errors.Is(err, errReleased) {
+			delete(s.owned, h.name)
 		}
 	})
 	s.measure()
@@ -157,9 +176,8 @@ func each[T any](list []T, f func(T)) {
 	all.Wait()
 }
 
-// hold is V3, sender: it takes the work of a subscription, and returns what this node sends for it;
-// nil if another node may still send.
-func (s *Subscriptions) hold(all, working context.Context, name string) *held {
+// hold is V3, sender: it takes the work of a subscription, and returns what this node sends for it.
+func (s *Subscriptions) hold(all, working context.Context, name string) (*held, error) {
 	ctx, cancel := context.WithTimeout(all, storePatience)
 	defer cancel()
 	h := &held{Subscriptions: s, name: name}
@@ -167,11 +185,11 @@ func (s *Subscriptions) hold(all, working context.Context, name string) *held {
 		if !errors.Is(err, terms.ErrTaken) {
 			s.opts.Log.Debug("a subscription cannot be taken", "subscription", name, "error", err)
 		}
-		return nil
+		return nil, err
 	}
 	h.sends, h.stop = context.WithCancel(all)
 	h.unhook = context.AfterFunc(working, h.stop)
-	return h
+	return h, nil
 }
 
 // take takes the work, also again after a write that failed.

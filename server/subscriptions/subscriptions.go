@@ -67,6 +67,7 @@ type Subscriptions struct {
 	slots   chan struct{} // has an element for each attempt
 	counts  counts
 	held    map[string]*held // only Run uses it, and what it waits for
+	owned   map[string]bool  // works that this node may own and does not hold; of Run, too
 	swept   time.Time        // see sweep
 	loaded  bool             // the definitions were read once
 	sending sync.WaitGroup   // attempts
@@ -81,7 +82,7 @@ var _ admin.Subscriptions = (*Subscriptions)(nil)
 // New returns the subscriptions of a store. [Subscriptions.Run] sends.
 func New(o Options) *Subscriptions {
 	return &Subscriptions{
-		opts: o, wake: make(chan struct{}, 1), slots: make(chan struct{}, mostAttempts), held: make(map[string]*held),
+		opts: o, wake: make(chan struct{}, 1), slots: make(chan struct{}, mostAttempts), held: make(map[string]*held), owned: make(map[string]bool),
 		definitions: make(map[string]*definition),
 	}
 }

@@ -488,6 +488,33 @@ func TestInterruptedSession(t *testing.T) {
 	})
 }
 
+// While the session of a node is interrupted, the leader moves works of it to a node that has just
+// started. If the same session goes on, its node still owns them, so it must release them.
+func TestMovedWhileInterrupted(t *testing.T) {
+	for i := range 20 {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCluster(t, 2)
+			names := []string{"a", "b", "c", "d"}
+			for _, name := range names {
+				c.put(name, admin.SubscriptionRequest{URL: "https://" + name + ".example/hook"})
+			}
+			c.happen("invoice", 1)
+			time.Sleep(5 * pause)
+			for _, n := range c.nodes[1:] {
+				n.cut.Store(true)
+			}
+			c.node()
+			time.Sleep(time.Second + time.Duration(i)*100*time.Millisecond)
+			c.nodes[1].cut.Store(false)
+			time.Sleep(time.Minute)
+			c.happen("invoice", 1)
+			time.Sleep(time.Minute)
+			last := c.received("invoice-2@1/2")
+			must.Equal(t, last, len(names), "subscriptions that go on")
+		})
+	}
+}
+
 func TestGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 1)
