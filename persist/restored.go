@@ -91,14 +91,14 @@ type lacking struct {
 	checked   time.Time  // when the store was last found not to be restored
 }
 
-// checkPause is how long a store that was not restored is taken for one that still is not. No
-// restore is that fast.
-const checkPause = time.Second
+// LookPause is how long a node takes a store that was not restored for one that still is not. A restore waits
+// that long after its mark before it looks what nodes have begun.
+const LookPause = time.Second
 
 // gap returns how much higher a new counter begins; 0 if it was not lost.
 func (l *lacking) gap(ctx context.Context, name string) (int64, error) {
 	l.mu.Lock()
-	fresh := !l.checked.IsZero() && time.Since(l.checked) < checkPause
+	fresh := !l.checked.IsZero() && time.Since(l.checked) < LookPause
 	l.mu.Unlock()
 	if fresh {
 		return 0, nil
