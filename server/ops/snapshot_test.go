@@ -290,9 +290,9 @@ func TestRestoreWaitsForForgottenNodes(t *testing.T) {
 		node, begun := persist.Guard(store).Counters(), persist.Counter{BizTag: "tenant/new", Max: 10, Step: 10}
 		must.Is(t, node.Create(t.Context(), persist.Counter{}), persist.ErrInvalid) // it looks
 		go func() {
-			time.Sleep(persist.LookPause - 1)
+			time.Sleep(persist.LookPause - time.Millisecond)
 			must.Do(t, node.Create(t.Context(), begun))
-			time.Sleep(1)
+			time.Sleep(time.Millisecond)
 			begun.BizTag = "tenant/newer"
 			must.Is(t, node.Create(t.Context(), begun), persist.ErrRestoring)
 		}()
