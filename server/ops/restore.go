@@ -145,11 +145,11 @@ func (r restore) sayRestored(ctx context.Context) error {
 }
 
 // compare returns an error if a node that was not stopped has begun, changed or removed what decides about
-// numbers. By now each node has looked at the store since it has the mark, so it begins nothing any more.
+// numbers. When it looks, every node has seen the mark or looks again, so nobody begins anything any more.
 func (r restore) compare(ctx context.Context) error {
 	if r.store.Shared() {
 		select {
-		case <-time.After(time.Until(r.marked.Add(persist.LookPause))):
+		case <-time.After(time.Until(r.marked.Add(2 * persist.LookPause))):
 		case <-ctx.Done():
 			return ctx.Err()
 		}

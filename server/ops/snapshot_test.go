@@ -281,18 +281,18 @@ type sharedStore struct{ persist.Store }
 
 func (sharedStore) Shared() bool { return true }
 
-// A node that has looked at the store just before the mark begins a counter within a second of that. The restore
-// is done by then, and waits for it.
+// A node that has looked at the store just before the mark begins a counter a second later, and that takes another
+// one. The restore waits for it.
 func TestRestoreWaitsForForgottenNodes(t *testing.T) {
 	cfg, file := saved(t, issued(t))
 	synctest.Test(t, func(t *testing.T) {
 		store := sharedStore{memory.New(time.Now)}
-		node, begun := persist.Guard(store).Counters(), persist.Counter{BizTag: "tenant/new", Max: 10, Step: 10}
-		must.Is(t, node.Create(t.Context(), persist.Counter{}), persist.ErrInvalid) // it looks
+		node, begun := persist.Guard(slowStore{store, persist.LookPause - 10*time.Millisecond}).Counters(), persist.Counter{BizTag: "tenant/new", Max: 10, Step: 10}
+		go func() { must.Is(t, node.Create(t.Context(), persist.Counter{}), persist.ErrInvalid) }()
+		synctest.Wait() // it has looked
 		go func() {
 			time.Sleep(persist.LookPause - time.Millisecond)
-			must.Do(t, node.Create(t.Context(), begun))
-			time.Sleep(time.Millisecond)
+			must.Do(t, node.Create(t.Context(), begun)) // which takes a while
 			begun.BizTag = "tenant/newer"
 			must.Is(t, node.Create(t.Context(), begun), persist.ErrRestoring)
 		}()
@@ -301,6 +301,60 @@ func TestRestoreWaitsForForgottenNodes(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 		synctest.Wait()
+	})
+}
+
+// slowStore is a store that creates only after a while.
+type slowStore struct {
+	persist.Store
+	after time.Duration
+}
+
+type (
+	slowCounters struct {
+		persist.Counters
+		after time.Duration
+	}
+	slowDocuments struct {
+		persist.Documents
+		after time.Duration
+	}
+)
+
+func (s slowStore) Counters() persist.Counters   { return slowCounters{s.Store.Counters(), s.after} }
+func (s slowStore) Documents() persist.Documents { return slowDocuments{s.Store.Documents(), s.after} }
+
+func (s slowCounters) Create(ctx context.Context, c persist.Counter) error {
+	time.Sleep(s.after)
+	return s.Counters.Create(ctx, c)
+}
+
+func (s slowDocuments) Create(ctx context.Context, d persist.Document) error {
+	time.Sleep(s.after)
+	return s.Documents.Create(ctx, d)
+}
+
+// A node that was suspended between its look and its write wakes after the restore. It begins no counter at its
+// start that the snapshot lacks, and no gapless one.
+func TestNodeSuspendedDuringARestore(t *testing.T) {
+	cfg, file := saved(t, issued(t))
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.New(time.Now)
+		node := persist.Guard(slowStore{store, time.Hour})
+		ended := make(chan error)
+		go func() {
+			ended <- node.Counters().Create(t.Context(), persist.Counter{BizTag: "tenant/new", Max: 10, Step: 10})
+		}()
+		go func() {
+			ended <- node.Documents().Create(t.Context(), persist.Document{Kind: persist.LedgerKind, Key: "invoice/new", Revision: 1, Body: "{}"})
+		}()
+		time.Sleep(time.Minute)
+		must.Do(t, Restore(into(t, store, endless), cfg, file, Restoring{Gapless: number(0)}, quietly))
+		if a, b := <-ended, <-ended; !errors.Is(errors.Join(a, b), persist.ErrExists) || !errors.Is(errors.Join(a, b), persist.ErrFailedOver) {
+			t.Errorf("%v, %v", a, b)
+		}
+		must.Equal(t, must.Get(store.Counters().Read(t.Context(), "tenant/new"))(t).Max, 10_000_010)
+		must.Is(t, must.Err(store.Documents().Read(t.Context(), persist.LedgerKind, "invoice/new")), persist.ErrNotFound)
 	})
 }
 
