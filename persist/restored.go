@@ -91,9 +91,9 @@ type lacking struct {
 	checked   time.Time  // when the store was last found not to be restored
 }
 
-// LookPause is how long a node takes a store that was not restored for one that still is not, and how long it
-// may take to begin a counter without a second look. A restore waits twice as long after its mark before it
-// compares: by then it sees all that was begun without one.
+// LookPause is how long a node takes a store that was not restored for one that still is not, and
+// how long it may take to begin a counter without a second look. A restore waits twice as long
+// after its mark before it compares: by then it sees all that was begun without one.
 const LookPause = time.Second
 
 // gap returns how much higher a new counter begins; 0 if it was not lost.

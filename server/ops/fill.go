@@ -25,9 +25,9 @@ import (
 // durable together.
 const atATime = 200
 
-// filling fills an empty store with what an origin has, as a policy says: it is [Restore], [Import], or
-// the second half of [Move]. First it reads everything and decides whether it may (survey, open,
-// mayBegin). Then it writes (run).
+// filling fills an empty store with what an origin has, as a policy says: it is [Restore],
+// [Import], or the second half of [Move]. First it reads everything and decides whether it may
+// (survey, open, mayBegin). Then it writes (run).
 type filling struct {
 	facts
 	policy     policy
@@ -116,8 +116,8 @@ func (f *filling) openRedis(ctx context.Context) (closeRedis func(), err error) 
 	return func() { _ = client.Close() }, nil
 }
 
-// run fills the store. No node uses the store before the last write, and each step can be repeated. The order
-// of writes, and of the checks in brackets, is
+// run fills the store. No node uses the store before the last write, and each step can be repeated.
+// The order of writes, and of the checks in brackets, is
 //
 //	restore: the mark, all records, counters that --highest names, repairs, how it was restored, [compare], the ID
 //	move:    the mark, all records, [verify], in the source that the store may be open, the ID of the cluster
@@ -219,8 +219,8 @@ func (f *filling) empty(ctx context.Context) error {
 	return nil
 }
 
-// mine returns an error if the store does not have the mark any more: another call has ended this, and nodes
-// may use the store.
+// mine returns an error if the store does not have the mark any more: another call has ended this,
+// and nodes may use the store.
 func (f *filling) mine(ctx context.Context) error {
 	has, err := f.store.Documents().Read(ctx, persist.ClusterKind, persist.ClusterKey)
 	if err == nil && has.Body != f.mark.Body {
@@ -285,8 +285,8 @@ func (f *filling) fill(ctx context.Context) error {
 	return f.write(ctx, b)
 }
 
-// add decides about a record, and adds it to a batch. It writes registries, and answers that the store keeps
-// apart.
+// add decides about a record, and adds it to a batch. It writes registries, and answers that the
+// store keeps apart.
 func (f *filling) add(ctx context.Context, b *batch, r snapshot.Record) (err error) {
 	kept := true
 	switch {

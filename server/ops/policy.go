@@ -13,9 +13,9 @@ import (
 	"github.com/seqd/seqd/strategy/gapless/ledger"
 )
 
-// A policy is all that differs between a restore and a move while an empty store is filled. A restore
-// skips numbers, because nodes may have gone on after the snapshot. A move skips none, because its source
-// was shut. A policy decides, and neither reads nor writes: [filling] does that.
+// A policy is all that differs between a restore and a move while an empty store is filled. A
+// restore skips numbers, because nodes may have gone on after the snapshot. A move skips none,
+// because its source was shut. A policy decides, and neither reads nor writes: [filling] does that.
 //
 //	                      restore                                 move
 //	counter               above a gap, or --highest               as it was, plus a gap for each failover
@@ -26,20 +26,21 @@ import (
 //	a former restore      is followed by a new one                is copied
 //	the mark is of        the file and the flags                  the move
 //
-// What they write besides is in the lists of steps that [Restore], [Move] and [Import] give to filling.run.
+// What they write besides is in the lists of steps that [Restore], [Move] and [Import] give to
+// filling.run.
 type policy interface {
 	// seeBizType and see take note of what is read before anything is written.
 	seeBizType(b seqd.BizType)
 	see(h snapshot.Header, r snapshot.Record)
 	// check returns why what was seen cannot be brought into a store.
 	check(f *facts) error
-	// checkRedis returns why it cannot be with the Redis of the configuration. ends is whether the cursors there
-	// count as issued.
+	// checkRedis returns why it cannot be with the Redis of the configuration. ends is whether the
+	// cursors there count as issued.
 	checkRedis(f *facts) (ends bool, err error)
 	// identity is what a repeat of the command has in common with it.
 	identity(f *facts) []any
-	// counter, document and registry return what is written, given what was read. kept is whether anything is;
-	// t is what the registry of the store has.
+	// counter, document and registry return what is written, given what was read. kept is whether
+	// anything is; t is what the registry of the store has.
 	counter(f *facts, c snapshot.Counter) persist.Counter
 	document(f *facts, d persist.Document) (next persist.Document, kept bool, err error)
 	registry(f *facts, set persist.SlotSet, t persist.SlotTable) persist.SlotSet
@@ -80,8 +81,8 @@ func above(c persist.Counter, gap int64) persist.Counter {
 	return c
 }
 
-// withoutCursor returns a counter that has none in Redis: one can have the same epoch there, and be ahead
-// or behind.
+// withoutCursor returns a counter that has none in Redis: one can have the same epoch there, and be
+// ahead or behind.
 func withoutCursor(c persist.Counter) persist.Counter {
 	if c.Epoch != persist.StoreEpoch {
 		c.Epoch = ""
@@ -89,8 +90,8 @@ func withoutCursor(c persist.Counter) persist.Counter {
 	return c
 }
 
-// aboveLeases returns the set of a registry whose leases begin above all that may have been granted until
-// now, lag before the store learned of it.
+// aboveLeases returns the set of a registry whose leases begin above all that may have been granted
+// until now, lag before the store learned of it.
 func aboveLeases(f *facts, set persist.SlotSet, t persist.SlotTable, lag int64) persist.SlotSet {
 	if !sabotage.Off(sabotage.RestoreRaise) {
 		set.Floor = max(set.Floor, max(t.Now, f.contents.Ended)+set.Ahead+lag)
@@ -177,8 +178,8 @@ func (p *restorePolicy) see(h snapshot.Header, r snapshot.Record) {
 	}
 }
 
-// stand notes how far a counter had come that highest names. Of two of the same name the gapless one, which
-// comes later, issues.
+// stand notes how far a counter had come that highest names. Of two of the same name the gapless
+// one, which comes later, issues.
 func (p *restorePolicy) stand(counter string, number int64, gapless bool) {
 	if _, named := p.highest[counter]; named {
 		p.stands[counter] = snapshotted{number, gapless}
@@ -200,8 +201,8 @@ func (p *restorePolicy) check(f *facts) error {
 	return nil
 }
 
-// checkSlips returns an error if a flag looks like a slip, by the rule of a raise. ceils are how far the
-// cursors in Redis went, of counters in the order of p.counters.
+// checkSlips returns an error if a flag looks like a slip, by the rule of a raise. ceils are how
+// far the cursors in Redis went, of counters in the order of p.counters.
 func (p *restorePolicy) checkSlips(f *facts, ceils []int64) error {
 	if p.how.Sure {
 		return nil
@@ -306,8 +307,8 @@ func (p *restorePolicy) registry(f *facts, set persist.SlotSet, t persist.SlotTa
 	return aboveLeases(f, set, t, t.Lag)
 }
 
-// restored returns what keeps counters that the snapshot lacks from beginning at their start. ok is false if
-// nothing was issued that the store could lack.
+// restored returns what keeps counters that the snapshot lacks from beginning at their start. ok is
+// false if nothing was issued that the store could lack.
 func (p *restorePolicy) restored(f *facts) (r persist.Restored, ok bool) {
 	r = persist.Restored{Began: f.contents.Began, At: f.now, Gap: max(LeastGap, p.steps)}
 	for _, gap := range p.gaps {
@@ -395,8 +396,8 @@ func (p *movePolicy) document(f *facts, d persist.Document) (next persist.Docume
 	return next, true, err
 }
 
-// lostLeases is how old the leases can be that a failover of the former store has lost, in ms: it is the
-// [persist.SlotTable.Lag] of every store that can lose some.
+// lostLeases is how old the leases can be that a failover of the former store has lost, in ms: it
+// is the [persist.SlotTable.Lag] of every store that can lose some.
 const lostLeases = 60_000
 
 func (p *movePolicy) registry(f *facts, set persist.SlotSet, t persist.SlotTable) persist.SlotSet {

@@ -144,8 +144,9 @@ func (r restore) sayRestored(ctx context.Context) error {
 	return nil
 }
 
-// compare returns an error if a node that was not stopped has begun, changed or removed what decides about
-// numbers. When it looks, every node has seen the mark or looks again, so nobody begins anything any more.
+// compare returns an error if a node that was not stopped has begun, changed or removed what
+// decides about numbers. When it looks, every node has seen the mark or looks again, so nobody
+// begins anything any more.
 func (r restore) compare(ctx context.Context) error {
 	if r.store.Shared() {
 		select {
@@ -187,8 +188,8 @@ func (r restore) compare(ctx context.Context) error {
 	return nil
 }
 
-// deciding has what decides about numbers: counters, gapless ones, definitions, and shapes of IDs. Their
-// hashes, so that there may be millions, lead to those of their contents.
+// deciding has what decides about numbers: counters, gapless ones, definitions, and shapes of IDs.
+// Their hashes, so that there may be millions, lead to those of their contents.
 type deciding map[uint64]uint64
 
 func (d deciding) add(r snapshot.Record) {
@@ -199,9 +200,9 @@ func (d deciding) add(r snapshot.Record) {
 
 var seed = maphash.MakeSeed()
 
-// decides reports whether a record decides about numbers, and returns hashes of its name and its content. How
-// far a counter has come is no content: a repeat may raise it further. A gapless one is one of this restore
-// if its revision says so.
+// decides reports whether a record decides about numbers, and returns hashes of its name and its
+// content. How far a counter has come is no content: a repeat may raise it further. A gapless one
+// is one of this restore if its revision says so.
 func decides(r snapshot.Record) (key, content uint64, ok bool) {
 	d := r.Document
 	switch {
