@@ -131,23 +131,29 @@ func (r *raising) raise(ctx context.Context, cfg *config.Config, counter, text s
 
 // raiseFile raises what the lines of a file say.
 func (r *raising) raiseFile(ctx context.Context, cfg *config.Config, env *clitool.Env) error {
-	from, name := env.In, r.file
-	if name != "-" {
-		file, err := os.Open(name)
-		if err != nil {
-			return clitool.AsUsage(err)
-		}
-		defer file.Close()
-		from = file
-	}
-	marks, err := ops.ReadMarks(from)
-	if errors.Is(err, ops.ErrRaise) {
-		return clitool.AsUsage(fmt.Errorf("%s: %w", name, err))
-	}
+	marks, err := readMarks(r.file, env)
 	if err != nil {
-		return fmt.Errorf("raise: %s: %w", name, err)
+		return refusal("raise", err)
 	}
 	return r.raiseMany(env, func(tell func(string, ops.Raised)) error { return ops.RaiseAll(ctx, cfg, marks, r.how, tell) })
+}
+
+// readMarks reads a file that says how far counters had come. - is standard input.
+func readMarks(file string, env *clitool.Env) ([]ops.Mark, error) {
+	from := env.In
+	if file != "-" {
+		opened, err := os.Open(file)
+		if err != nil {
+			return nil, clitool.AsUsage(err)
+		}
+		defer opened.Close()
+		from = opened
+	}
+	marks, err := ops.ReadMarks(from)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", file, err)
+	}
+	return marks, err
 }
 
 // raiseMany prints a line for each counter that do raises, and how many there were.

@@ -170,6 +170,10 @@ in the cursors of Redis count as issued. Of gapless counters no number is skippe
 are any that --highest does not name, say with --gapless how many numbers become void. Jobs that had
 not ended fail. New leases of machine and worker IDs begin above all that may have been granted.
 
+What looks like a slip needs --yes, by the rule of seqd raise: a number of --highest that skips more
+than 1,000,000 numbers (of a gapless counter 1,000) and more than the counter has come to, or a gap
+that is more than these and more than any counter has come to.
+
 A counter that the snapshot lacks, as that of a new key, may have issued since. So a new one begins
 a gap higher, and a gapless one refuses, until you have named them and say seqd snapshot confirm.
 
@@ -185,8 +189,11 @@ FILE and flags.`,
 			if cmd.Flags().Changed("gapless") {
 				how.Gapless = &gapless
 			}
-			if err := readHighest(file, env, &how); err != nil {
-				return err
+			if file != "" {
+				var err error
+				if how.Highest, err = readMarks(file, env); err != nil {
+					return refusal("restore", err)
+				}
 			}
 			if err := mayRestore(args[0], how); err != nil {
 				return clitool.AsUsage(err)
@@ -206,6 +213,7 @@ FILE and flags.`,
 	cmd.Flags().Int64Var(&by, "by", 0, "skip this many numbers, the `GAP`, above each counter that is not gapless; 0 only if nothing was issued since the snapshot")
 	cmd.Flags().Int64Var(&gapless, "gapless", 0, "let this many numbers, the `GAP`, of each gapless counter become void; 0 only if none was issued since the snapshot")
 	cmd.Flags().StringVar(&file, "highest", "", "let each counter that a line of this `FILE` names continue above the number in it, as in: invoice/tenant-42,5000. - is standard input")
+	cmd.Flags().BoolVar(&how.Sure, "yes", false, "restore also with what looks like a slip")
 	cmd.Flags().BoolVar(&how.ShutTokens, "shut-tokens", false, "disable the tokens of the store")
 	return s.addTo(cmd)
 }
@@ -260,27 +268,6 @@ func noteRestored(file, place string, how ops.Restoring) error {
 		return err
 	}
 	return os.WriteFile(file+restoredNote, append(text, '\n'), 0o600)
-}
-
-// readHighest reads what --highest names.
-func readHighest(file string, env *clitool.Env, how *ops.Restoring) (err error) {
-	from := env.In
-	switch file {
-	case "":
-		return nil
-	case "-":
-	default:
-		opened, err := os.Open(file)
-		if err != nil {
-			return clitool.AsUsage(err)
-		}
-		defer opened.Close()
-		from = opened
-	}
-	if how.Highest, err = ops.ReadMarks(from); err != nil {
-		return clitool.AsUsage(fmt.Errorf("%s: %w", file, err))
-	}
-	return nil
 }
 
 func (s *settings) confirmSnapshot(env *clitool.Env) *cobra.Command {

@@ -107,10 +107,7 @@ func (g guardedCounters) Epoch(ctx context.Context, bizTag string) (string, erro
 
 func (g guardedDocuments) Create(ctx context.Context, d Document) error {
 	return do(func() error {
-		if err := g.g.lacks.admit(ctx, g.g.Store.Counters(), d); err != nil {
-			return err
-		}
-		return g.Documents.Create(ctx, d)
+		return g.g.lacks.begin(ctx, g.g.Store, d, func() error { return g.Documents.Create(ctx, d) })
 	})
 }
 func (g guardedDocuments) Read(ctx context.Context, kind, key string) (Document, error) {
@@ -182,10 +179,7 @@ func (g guardedFenced) CreateLost(ctx context.Context, c Counter) error {
 }
 func (g guardedFenced) CreateFenced(ctx context.Context, d Document, fence string) error {
 	return do(func() error {
-		if err := g.lacks.admit(ctx, g.Store.Counters(), d); err != nil {
-			return err
-		}
-		return g.fenced.CreateFenced(ctx, d, fence)
+		return g.lacks.begin(ctx, g.Store, d, func() error { return g.fenced.CreateFenced(ctx, d, fence) })
 	})
 }
 func (g guardedFenced) UpdateFenced(ctx context.Context, d Document, fence string) error {

@@ -91,14 +91,15 @@ type lacking struct {
 	checked   time.Time  // when the store was last found not to be restored
 }
 
-// checkPause is how long a store that was not restored is taken for one that still is not. No
-// restore is that fast.
-const checkPause = time.Second
+// LookPause is how long a node takes a store that was not restored for one that still is not, and
+// how long it may take to begin a counter without a second look. A restore waits twice as long
+// after its mark before it compares: by then it sees all that was begun without one.
+const LookPause = time.Second
 
 // gap returns how much higher a new counter begins; 0 if it was not lost.
 func (l *lacking) gap(ctx context.Context, name string) (int64, error) {
 	l.mu.Lock()
-	fresh := !l.checked.IsZero() && time.Since(l.checked) < checkPause
+	fresh := !l.checked.IsZero() && time.Since(l.checked) < LookPause
 	l.mu.Unlock()
 	if fresh {
 		return 0, nil
@@ -124,6 +125,7 @@ func (l *lacking) gap(ctx context.Context, name string) (int64, error) {
 // create creates a counter, or, if it may have been lost, one that begins a gap higher. Then it
 // returns ErrExists, as if another node had been first: the caller goes on from the counter.
 func (l *lacking) create(ctx context.Context, counters Counters, c Counter) error {
+	began := time.Now()
 	gap, err := l.gap(ctx, c.BizTag)
 	if err != nil {
 		return err
@@ -131,10 +133,38 @@ func (l *lacking) create(ctx context.Context, counters Counters, c Counter) erro
 	if gap > 0 {
 		c.Max, c.Epoch = c.Max+min(gap, MaxNumber-c.Max), ""
 	}
-	if err := counters.Create(ctx, c); err != nil || gap == 0 {
+	if err := counters.Create(ctx, c); err != nil {
 		return err
 	}
+	if gap == 0 {
+		if time.Since(began) < LookPause {
+			return nil
+		}
+		if gap, err = l.gap(ctx, c.BizTag); err != nil || gap == 0 { // it may have been restored meanwhile
+			return err
+		}
+		c.Max += min(gap, MaxNumber-c.Max)
+		if _, err := counters.Allocate(ctx, Request{BizTag: c.BizTag, Floor: c.Max}); err != nil {
+			return err
+		}
+	}
 	return fmt.Errorf("%s: %w: the store was restored, so it begins above %d", c.BizTag, ErrExists, c.Max)
+}
+
+// begin creates a document, unless admit refuses it.
+func (l *lacking) begin(ctx context.Context, store Store, d Document, create func() error) error {
+	began := time.Now()
+	if err := l.admit(ctx, store.Counters(), d); err != nil {
+		return err
+	}
+	if err := create(); err != nil || time.Since(began) < LookPause {
+		return err
+	}
+	err := l.admit(ctx, store.Counters(), d) // the store may have been restored meanwhile
+	if err != nil {
+		err = errors.Join(err, store.Documents().Delete(ctx, d.Kind, d.Key, d.Revision))
+	}
+	return err
 }
 
 // admit returns ErrFailedOver for the document of a gapless counter that may have been lost: it

@@ -200,7 +200,7 @@ func (y *year) loseDisk() string {
 			y.database.LoseDisk()
 			down.fired()
 			stopped.stop()
-			restore := []string{"snapshot", "restore", file, "--highest", y.marks(), "--gapless", "0"}
+			restore := []string{"snapshot", "restore", file, "--highest", y.marks(), "--gapless", "0", "--yes"}
 			y.newDatabase()
 			said, code := y.seqd(y.onStore(), restore...)
 			found = "the node that was forgotten came too late to the new database"

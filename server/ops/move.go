@@ -8,19 +8,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"time"
 
-	"github.com/seqd/seqd"
-	"github.com/seqd/seqd/internal/folder"
 	"github.com/seqd/seqd/internal/sabotage"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/server/backends"
 	"github.com/seqd/seqd/server/config"
 	"github.com/seqd/seqd/server/nodes"
 	"github.com/seqd/seqd/server/snapshot"
-	"github.com/seqd/seqd/strategy/gapless/ledger"
 )
 
 // Moving says how [Move], [Export] and [Import] go about it.
@@ -52,40 +47,41 @@ func Move(ctx context.Context, from, to *config.Config, how Moving, tell func(wh
 	if place == from.Store.Driver+", "+from.Store.Place() {
 		return fmt.Errorf("%w: both configurations have the same store: %s. Variables of the environment (SEQD_STORE_…) override both", ErrSnapshot, place)
 	}
-	l, err := leave(ctx, from, persist.Moved{To: place}, how)
+	s, err := openSource(ctx, from, persist.Moved{To: place}, how)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, l.store.Close()) }()
+	defer func() { err = errors.Join(err, s.store.Close()) }()
 	target := backends.Target(ctx)
-	r := newMove(to, l.origin(ctx), l, how, tell)
-	if l.was.Opened {
-		if done, err := r.done(target); done || err != nil {
+	m := newMoving(to, s.origin(ctx), how, tell)
+	if m.opened = s.now.Into; s.was.Opened {
+		if done, err := m.isDone(target, s.now.Cluster); done || err != nil {
 			return err
 		}
 	}
-	if err := l.alone(ctx); err != nil {
+	if err := s.alone(ctx); err != nil {
 		return err
 	}
-	if err := r.look(); err != nil {
+	if err := m.survey(); err != nil {
 		return err
 	}
-	shut, err := r.open(target)
+	closeAll, err := m.open(target)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, shut()) }()
-	if _, err := r.mayBegin(target); err != nil {
+	defer func() { err = errors.Join(err, closeAll()) }()
+	if _, err := m.mayBegin(target); err != nil {
 		return err
 	}
-	if err := l.shut(ctx); err != nil {
+	if err := s.shut(ctx); err != nil {
 		return err
 	}
-	return r.run(target)
+	sayOpened := func(ctx context.Context) error { return s.sayOpened(ctx, m.mark.Body) }
+	return m.run(target, m.fill, m.verify, sayOpened)
 }
 
-// leaving is a store that everything is taken out of.
-type leaving struct {
+// source is a store that everything is moved out of.
+type source struct {
 	store persist.Store
 	redis bool             // its nodes have a Redis
 	doc   persist.Document // of the cluster
@@ -94,49 +90,49 @@ type leaving struct {
 	how   Moving
 }
 
-// leave opens a store that is to be moved as m says, or whose move goes on.
-func leave(ctx context.Context, cfg *config.Config, m persist.Moved, how Moving) (l *leaving, err error) {
+// openSource opens a store that is to be moved as m says, or whose move goes on.
+func openSource(ctx context.Context, cfg *config.Config, m persist.Moved, how Moving) (s *source, err error) {
 	if err := checkKept(cfg.Store); err != nil {
 		return nil, err
 	}
-	l = &leaving{redis: cfg.Redis.Configured() && cfg.Store.Shared(), now: m, how: how}
-	if l.store, err = backends.MovingStore(ctx, cfg.Store, time.Now); err != nil {
+	s = &source{redis: cfg.Redis.Configured() && cfg.Store.Shared(), now: m, how: how}
+	if s.store, err = backends.MovingStore(ctx, cfg.Store, time.Now); err != nil {
 		return nil, err
 	}
-	if err := l.look(ctx); err != nil {
-		return nil, errors.Join(err, l.store.Close())
+	if err := s.look(ctx); err != nil {
+		return nil, errors.Join(err, s.store.Close())
 	}
-	return l, nil
+	return s, nil
 }
 
 // look reads what the document of the cluster says.
-func (l *leaving) look(ctx context.Context) (err error) {
-	known, err := persist.ReadCluster(ctx, l.store.Documents())
+func (s *source) look(ctx context.Context) (err error) {
+	known, err := persist.ReadCluster(ctx, s.store.Documents())
 	switch was, is := errors.AsType[persist.Moved](err); {
 	case is:
-		l.was = was
-		if was.To != l.now.To || was.File != l.now.File || was.Undone {
+		s.was = was
+		if was.To != s.now.To || was.File != s.now.File || was.Undone {
 			return fmt.Errorf("%w: %w", ErrSnapshot, was)
 		}
-		l.now = was
+		s.now = was
 	case errors.Is(err, persist.ErrNotFound):
 		return fmt.Errorf("%w: no seqd has run on this store: there is nothing to move", ErrSnapshot)
 	case err != nil:
 		return err
 	default:
-		now, err := l.store.Now(ctx)
+		now, err := s.store.Now(ctx)
 		if err != nil {
 			return err
 		}
-		l.now.Move, l.now.Cluster, l.now.Created, l.now.At = persist.NewEpoch(), known.ID, known.Timestamp, now.UnixMilli()
+		s.now.Move, s.now.Cluster, s.now.Created, s.now.At = persist.NewEpoch(), known.ID, known.Timestamp, now.UnixMilli()
 	}
-	if _, can := l.store.(persist.Shutter); l.store.Shared() && !can {
+	if _, can := s.store.(persist.Shutter); s.store.Shared() && !can {
 		return fmt.Errorf("%w: a store of this kind cannot be shut, so a node that was forgotten could go on with it", ErrSnapshot)
 	}
-	if l.doc, err = l.store.Documents().Read(ctx, persist.ClusterKind, persist.ClusterKey); err != nil {
+	if s.doc, err = s.store.Documents().Read(ctx, persist.ClusterKind, persist.ClusterKey); err != nil {
 		return err
 	}
-	fence, err := fenceOf(ctx, l.store)
+	fence, err := fenceOf(ctx, s.store)
 	if err == nil && fence.failedOver {
 		err = fmt.Errorf("%w: the server of the store has failed over, and nobody has confirmed that: seqd failover --confirm, and move then", ErrSnapshot)
 	}
@@ -144,12 +140,12 @@ func (l *leaving) look(ctx context.Context) (err error) {
 }
 
 // origin is all that the store has.
-func (l *leaving) origin(ctx context.Context) origin {
-	return fromStore(ctx, l.store, l.header())
+func (s *source) origin(ctx context.Context) origin {
+	return fromStore(ctx, s.store, s.header())
 }
 
-func (l *leaving) header() snapshot.Header {
-	return snapshot.Header{Cluster: l.now.Cluster, Created: l.now.Created, Began: l.now.At, Move: &snapshot.Move{ID: l.now.Move, Redis: l.redis}}
+func (s *source) header() snapshot.Header {
+	return snapshot.Header{Cluster: s.now.Cluster, Created: s.now.Created, Began: s.now.At, Move: &snapshot.Move{ID: s.now.Move, Redis: s.redis}}
 }
 
 // fromStore reads a store as if it were a file.
@@ -162,8 +158,8 @@ func fromStore(ctx context.Context, store persist.Store, h snapshot.Header) orig
 }
 
 // alone returns an error if a node uses the store.
-func (l *leaving) alone(ctx context.Context) error {
-	running, err := nodes.Running(ctx, l.store, l.how.Waits)
+func (s *source) alone(ctx context.Context) error {
+	running, err := nodes.Running(ctx, s.store, s.how.Waits)
 	if err == nil && len(running) > 0 {
 		err = fmt.Errorf("%w: seqd runs: %s. Stop every seqd, and do this then", ErrRefused, nodes.Few(running))
 	}
@@ -172,366 +168,103 @@ func (l *leaving) alone(ctx context.Context) error {
 
 // shut takes the store from all nodes: from those that start by the document of the cluster, and from
 // those that have opened it before and were suspended, or are cut off, by [persist.Shutter].
-func (l *leaving) shut(ctx context.Context) error {
-	if l.was.Move == "" {
-		if err := l.say(ctx, l.now); err != nil {
+func (s *source) shut(ctx context.Context) error {
+	if s.was.Move == "" {
+		if err := s.say(ctx, s.now); err != nil {
 			return err
 		}
 	}
-	if err := l.alone(ctx); err != nil {
-		if errors.Is(err, ErrRefused) && l.was.Move == "" { // it has started just now
-			err = errors.Join(err, l.undo(ctx)) // another call of this may have shut it meanwhile
+	if err := s.alone(ctx); err != nil {
+		if errors.Is(err, ErrRefused) && s.was.Move == "" { // it has started just now
+			err = errors.Join(err, s.undo(ctx)) // another call of this may have shut it meanwhile
 		}
 		return err
 	}
-	if s, ok := l.store.(persist.Shutter); ok && !sabotage.Off(sabotage.MoveShut) {
-		return s.Shut(ctx, l.doc)
+	if store, ok := s.store.(persist.Shutter); ok && !sabotage.Off(sabotage.MoveShut) {
+		return store.Shut(ctx, s.doc)
 	}
 	return nil
 }
 
 // say writes the document of the cluster. The outcome of an earlier try may be unknown.
-func (l *leaving) say(ctx context.Context, m persist.Moved) error {
-	return l.write(ctx, m.Document(l.doc.Revision+1))
+func (s *source) say(ctx context.Context, m persist.Moved) error {
+	return s.write(ctx, m.Document(s.doc.Revision+1))
 }
 
-func (l *leaving) write(ctx context.Context, next persist.Document) error {
-	err := l.store.Documents().Update(ctx, next)
+func (s *source) write(ctx context.Context, next persist.Document) error {
+	err := s.store.Documents().Update(ctx, next)
 	if err != nil {
-		if has, failed := l.store.Documents().Read(ctx, next.Kind, next.Key); failed != nil || has != next {
+		if has, failed := s.store.Documents().Read(ctx, next.Kind, next.Key); failed != nil || has != next {
 			return err
 		}
 	}
-	l.doc = next
+	s.doc = next
 	return nil
 }
 
-// open gives the store back to the nodes.
-func (l *leaving) open(ctx context.Context) error {
-	back := persist.Cluster{ID: l.now.Cluster, Timestamp: l.now.Created}.Document()
-	back.Revision = l.doc.Revision + 1
-	return l.write(ctx, back)
+// sayOpened says that nodes may use the store with this mark: there is no way back.
+func (s *source) sayOpened(ctx context.Context, mark string) error {
+	if s.now.Opened {
+		return nil
+	}
+	s.now.Opened, s.now.Into = true, mark
+	return s.say(ctx, s.now)
+}
+
+// reopen gives the store back to the nodes.
+func (s *source) reopen(ctx context.Context) error {
+	back := persist.Cluster{ID: s.now.Cluster, Timestamp: s.now.Created}.Document()
+	back.Revision = s.doc.Revision + 1
+	return s.write(ctx, back)
 }
 
 // undo opens the store again that was shut. First it says so, so that no move goes on beside it.
-func (l *leaving) undo(ctx context.Context) error {
-	undone := l.now
+func (s *source) undo(ctx context.Context) error {
+	undone := s.now
 	undone.Undone = true
-	if err := l.say(ctx, undone); err != nil {
+	if err := s.say(ctx, undone); err != nil {
 		return err
 	}
-	if s, ok := l.store.(persist.Shutter); ok {
-		if err := s.Unshut(ctx, l.doc); err != nil {
+	if store, ok := s.store.(persist.Shutter); ok {
+		if err := store.Unshut(ctx, s.doc); err != nil {
 			return err
 		}
 	}
-	return l.open(ctx)
+	return s.reopen(ctx)
 }
 
-// Export writes all that a store has to a file, and leaves the store shut, as [Move] does: it is the first
-// half of one. It returns what the file has.
-func Export(ctx context.Context, cfg *config.Config, path string, how Moving) (c Contents, err error) {
-	file, err := filepath.Abs(path)
-	if err != nil {
-		return c, err
-	}
-	l, err := leave(ctx, cfg, persist.Moved{File: file}, how)
-	if err != nil {
-		return c, err
-	}
-	defer func() { err = errors.Join(err, l.store.Close()) }()
-	if err := l.mayWrite(file); err != nil {
-		return c, err
-	}
-	if err := l.alone(ctx); err != nil {
-		return c, err
-	}
-	r := newMove(cfg, l.origin(ctx), l, how, func(string, string) {})
-	if err := r.look(); err != nil {
-		return c, err
-	}
-	fresh := l.was.Move == ""
-	if err := l.shut(ctx); err != nil {
-		return c, err
-	}
-	err = snapshot.WriteFile(file, func(w io.Writer) error { return snapshot.Export(ctx, l.store, w, l.header()) })
-	if err == nil {
-		// Once more, so that an --undo or another export that failed meanwhile cannot pass this one.
-		if err = l.say(ctx, l.now); err == nil {
-			return Status(file)
-		}
-		return c, fmt.Errorf("%w; %s must not be imported, unless the same export is repeated and succeeds", err, file)
-	}
-	if _, failed := os.Stat(file); fresh && errors.Is(failed, os.ErrNotExist) { // nobody has the file
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoing)
-		defer cancel()
-		if failed := l.undo(ctx); failed != nil {
-			return c, fmt.Errorf("%w; and the store is still shut: seqd export --undo: %w", err, failed)
-		}
-		return c, fmt.Errorf("nothing was changed: %w", err)
-	}
-	return c, err
-}
-
-// undoing bounds how long an export that fails takes to open the store again.
-const undoing = 20 * time.Second
-
-// mayWrite returns an error if there is a file that is not of this export.
-func (l *leaving) mayWrite(file string) error {
-	if _, err := os.Stat(file + importedNote); err == nil {
-		return fmt.Errorf("%w: %s says that a file of this name was imported, or must not be: give another name", ErrSnapshot, file+importedNote)
-	}
-	if _, err := os.Stat(file); errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	if c, err := Status(file); err != nil || c.Move == nil || c.Move.ID != l.now.Move {
-		return fmt.Errorf("%w: there is a file %s, which is not of this export: give another name", ErrSnapshot, file)
-	}
-	return nil
-}
-
-// importedNote ends the name of a file that says where an export was imported: a second store with the
-// same numbers would issue them again.
-const importedNote = ".imported"
-
-// imported is what that file says.
-type imported struct {
-	Move string    `json:"move"`
-	At   time.Time `json:"at"`
-	Into string    `json:"store"` // "" if the export was undone
-	Mark string    `json:"mark"`  // of that store: another one can have the same place
-}
-
-// Import fills the empty store of a configuration from the file of [Export]: it is the second half of a
-// move. Beside the file it notes which store that is, and refuses another one.
-//
-// An [ErrSnapshot] says that nothing was changed. After any other error the same call goes on.
-func Import(ctx context.Context, cfg *config.Config, path string, how Moving, tell func(what, done string)) (err error) {
-	if cfg.Store.Forgets() {
-		return fmt.Errorf("%w: store.driver: %s keeps nothing", ErrSnapshot, cfg.Store.Driver)
-	}
-	file, err := filepath.Abs(path)
-	if err != nil {
-		return err
-	}
-	r := newMove(cfg, inFile(file), nil, how, tell)
-	if err := r.look(); err != nil {
-		return err
-	}
-	if err := r.mayImport(file); err != nil {
-		return err
-	}
-	shut, err := r.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, shut()) }()
-	return r.run(ctx)
-}
-
-// note says beside an export which store it is imported into, after that has the mark, and before it has
-// anything else.
-func (m *moving) note(context.Context) error {
-	if m.from != nil {
-		return nil
-	}
-	return writeNote(m.r.from.name, imported{m.r.contents.Move.ID, time.Now().UTC(), m.r.place(), m.r.mark.Body})
-}
-
-// place is the driver and the place of the store.
-func (r *restoring) place() string { return r.cfg.Store.Driver + ", " + r.cfg.Store.Place() }
-
-// mayImport returns an error if the export was imported into another store, or undone.
-func (r *restoring) mayImport(file string) error {
-	note, found, err := readNote(file)
-	switch {
-	case err != nil:
-		return err
-	case !found:
-		return nil
-	case note.Into == "":
-		return fmt.Errorf("%w: the export was undone at %s, and its store is in use again: export again", ErrSnapshot, note.At.Format(time.RFC3339))
-	case note.Into != r.place():
-		return fmt.Errorf("%w: %s was imported at %s into another store: %s. Two stores would issue the same numbers: use that one", ErrSnapshot, file, note.At.Format(time.RFC3339), note.Into)
-	}
-	r.moving.marked = note.Mark
-	return nil
-}
-
-func readNote(file string) (note imported, found bool, err error) {
-	text, err := os.ReadFile(file + importedNote)
-	if errors.Is(err, os.ErrNotExist) {
-		return note, false, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(text, &note)
-	}
-	if err != nil {
-		err = fmt.Errorf("%w: %s cannot be read: it says where the export was imported: %w", ErrSnapshot, file+importedNote, err)
-	}
-	return note, true, err
-}
-
-// writeNote writes the note unless there is one. Of an import and an --undo at once only one writes it.
-func writeNote(file string, note imported) error {
-	text, err := json.Marshal(note)
-	if err != nil {
-		return err
-	}
-	out, err := os.OpenFile(file+importedNote, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if errors.Is(err, os.ErrExist) {
-		if has, _, failed := readNote(file); failed != nil || has.Move != note.Move || has.Into != note.Into || has.Mark != note.Mark {
-			return errors.Join(failed, fmt.Errorf("%w: %s was written meanwhile, and says something else", ErrSnapshot, file+importedNote))
-		}
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	_, err = out.Write(append(text, '\n'))
-	return errors.Join(err, out.Sync(), out.Close(), folder.Sync(filepath.Dir(file)))
-}
-
-// UndoMove opens a store again that a move or an export has shut, if no other store was opened since. It
-// returns what the store was moved to.
-func UndoMove(ctx context.Context, cfg *config.Config) (m persist.Moved, err error) {
-	if err := checkKept(cfg.Store); err != nil {
-		return m, err
-	}
-	store, err := backends.MovingStore(ctx, cfg.Store, time.Now)
-	if err != nil {
-		return m, err
-	}
-	defer func() { err = errors.Join(err, store.Close()) }()
-	_, err = persist.ReadCluster(ctx, store.Documents())
-	m, moved := errors.AsType[persist.Moved](err)
-	switch {
-	case !moved && err != nil:
-		return m, err
-	case !moved:
-		return m, fmt.Errorf("%w: the store was neither moved nor exported: nodes can use it", ErrSnapshot)
-	case m.Opened:
-		return m, fmt.Errorf("%w: %w. There is no way back: numbers may have been issued there", ErrSnapshot, m)
-	}
-	if m.File != "" {
-		note, found, err := readNote(m.File)
-		if err != nil {
-			return m, err
-		}
-		if found && (note.Into != "" || note.Move != m.Move) {
-			return m, fmt.Errorf("%w: %s says that the file was imported into %s, so there is no way back", ErrSnapshot, m.File+importedNote, note.Into)
-		}
-		if err := writeNote(m.File, imported{Move: m.Move, At: time.Now().UTC()}); err != nil {
-			return m, fmt.Errorf("%w: a note beside the file, that it must not be imported, cannot be written: %w", ErrSnapshot, err)
-		}
-	}
-	l := &leaving{store: store, now: m}
-	if l.doc, err = store.Documents().Read(ctx, persist.ClusterKind, persist.ClusterKey); err != nil {
-		return m, err
-	}
-	return m, l.undo(ctx)
-}
-
-// moving is what differs when everything is moved, and nothing was issued since.
+// moving is what one call of [Move] or [Import] does besides filling the store.
 type moving struct {
-	r       *restoring
-	from    *leaving // nil if it comes from a file
-	how     Moving
-	answers persist.Answers // nil if the new store keeps answers in documents
-	cursors bool            // those in Redis go on
-	leases  string          // a biz type whose machine IDs are leased in Redis
-	want    digest
-	marked  string // the mark of the store that the file is imported into, "" if it was not
-	what    string // is done
-	done    int64
+	*filling
+	how  Moving
+	want digest
+	what string // is done
+	done int64
 }
 
-func newMove(to *config.Config, from origin, l *leaving, how Moving, tell func(what, done string)) *restoring {
-	r := &restoring{cfg: to.ForRepair(), from: from, tell: tell, highest: map[string]int64{}, gaps: map[string]int64{}, seen: map[string]bool{}}
-	r.moving = &moving{r: r, from: l, how: how}
-	return r
+func newMoving(to *config.Config, from origin, how Moving, tell func(what, done string)) *moving {
+	p := &movePolicy{leaveRedis: how.LeaveRedis, gaps: make(gaps)}
+	const unfinished = "everything is not in the new store yet, and no node can use it; repeat the command"
+	m := &moving{filling: &filling{policy: p, name: "move", unfinished: unfinished, cfg: to.ForRepair(), from: from, tell: tell}, how: how}
+	m.wrote = func(r snapshot.Record) error {
+		m.count("written")
+		return m.want.add(r)
+	}
+	return m
 }
 
-// done reports whether the new store is open already.
-func (r *restoring) done(ctx context.Context) (bool, error) {
-	store, err := backends.NewStore(ctx, r.cfg.Store, time.Now)
+// isDone reports whether nodes can use the new store already.
+func (m *moving) isDone(ctx context.Context, cluster string) (bool, error) {
+	store, err := backends.NewStore(ctx, m.cfg.Store, time.Now)
 	if err != nil {
 		return false, err
 	}
 	known, failed := persist.ReadCluster(ctx, store.Documents())
-	done := failed == nil && known.ID == r.moving.from.now.Cluster
+	done := failed == nil && known.ID == cluster
 	if done {
-		r.tell("move", "was done already")
+		m.tell("move", "was done already")
 	}
 	return done, store.Close()
-}
-
-// check returns why what was read cannot be moved. stood is a gapless counter that stood still.
-func (m *moving) check(r *restoring, stood string) error {
-	switch {
-	case r.contents.Move == nil:
-		return fmt.Errorf("%w: the file is a snapshot, after which numbers may have been issued: seqd snapshot restore", ErrSnapshot)
-	case r.contents.FailedOver:
-		return fmt.Errorf("%w: the server of the store has failed over, and nobody has confirmed that: seqd failover --confirm, and move then", ErrSnapshot)
-	case stood != "":
-		return fmt.Errorf("%w: %s stands still because the store has failed over: raise it (seqd raise), and move then", ErrSnapshot, stood)
-	}
-	return nil
-}
-
-// see notes a biz type.
-func (m *moving) see(b seqd.BizType) {
-	if seqd.TraitsOf(b.Settings).Redis == "registry" {
-		m.leases = b.Name
-	}
-}
-
-// redis returns why nothing can be moved without the Redis that the nodes had. owner is the cluster that
-// the Redis of the new configuration serves, "" for none.
-func (m *moving) redis(owner string) error {
-	m.cursors = owner == m.r.contents.Cluster
-	switch {
-	case !m.r.contents.Move.Redis || m.cursors:
-		return nil
-	case m.leases != "":
-		return fmt.Errorf("%w: machine IDs of %s are leased in the Redis of the former store, and the new configuration has another Redis, or none: "+
-			"give it the same redis.addrs, redis.db and redis.keyPrefix", ErrSnapshot, m.leases)
-	case !m.how.LeaveRedis:
-		return fmt.Errorf("%w: the nodes of the former store had a Redis, and the new configuration has another one, or none, or an empty one: give it the same redis.addrs, redis.db and "+
-			"redis.keyPrefix; or add --leave-redis, and the rest of the numbers in its cursors is skipped, and answers to Idempotency-Keys and the state of rate limits are forgotten", ErrSnapshot)
-	}
-	return nil
-}
-
-// counter returns a counter as it is written.
-func (m *moving) counter(c persist.Counter) persist.Counter {
-	if c.Epoch != persist.StoreEpoch && !m.cursors {
-		c.Epoch = ""
-	}
-	return c
-}
-
-// ledger returns the document of a gapless counter as it is written: the fence is that of the new store.
-func (m *moving) ledger(doc persist.Document, state *ledger.State, fence string) (persist.Document, error) {
-	if state.Fence == fence {
-		return doc, nil
-	}
-	state.Fence = fence
-	return state.Document(doc.Key, doc.Timestamp)
-}
-
-// answer keeps an answer in a store that keeps them apart, unless it has ended.
-func (m *moving) answer(ctx context.Context, d persist.Document) (kept bool, err error) {
-	left := time.Duration(d.Expires-m.r.contents.Ended) * time.Millisecond
-	if left <= 0 {
-		return false, nil
-	}
-	const claim = "seqd move"
-	held, err := m.answers.Claim(ctx, d.Key, claim, time.Minute)
-	if err == nil && held == "" {
-		_, err = m.answers.Swap(ctx, d.Key, claim, d.Body, left)
-	}
-	return err == nil, err
 }
 
 // count counts a record.
@@ -540,14 +273,14 @@ func (m *moving) count(what string) {
 		m.what, m.done = what, 0
 	}
 	if m.done++; m.how.Progress != nil {
-		m.how.Progress(what, m.done, m.r.contents.Records)
+		m.how.Progress(what, m.done, m.contents.Records)
 	}
 }
 
-// verify compares what the new store has with what was read.
+// verify compares what the new store has with what was written.
 func (m *moving) verify(ctx context.Context) error {
 	var has digest
-	from := fromStore(ctx, m.r.store, m.r.contents.Header)
+	from := fromStore(ctx, m.store, m.contents.Header)
 	_, err := from.read(func(snapshot.Header) error { return nil }, func(record snapshot.Record) error {
 		m.count("checked")
 		return has.add(record)
@@ -557,23 +290,6 @@ func (m *moving) verify(ctx context.Context) error {
 			"stop it, and give an empty database or file", has.records, m.want.records)
 	}
 	return err
-}
-
-// leave says in the former store that the new one may be open: there is no way back.
-func (m *moving) leave(ctx context.Context) error {
-	if m.from == nil || m.from.now.Opened {
-		return nil
-	}
-	m.from.now.Opened, m.from.now.Into = true, m.r.mark.Body
-	return m.from.say(ctx, m.from.now)
-}
-
-// into returns the mark of the store that nodes may use by now, "" if there is none.
-func (m *moving) into() string {
-	if m.from == nil {
-		return m.marked
-	}
-	return m.from.now.Into
 }
 
 // digest is a sum over records in any order.

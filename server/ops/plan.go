@@ -97,7 +97,7 @@ func (f *repair) planLedger(ctx context.Context, j job) (p plan, err error) {
 	}
 	p.stands = p.Before
 	p.beside = p.Ledger.Stood || p.Ledger.Opened || f.fence.failedOver || p.After == p.Before
-	p.slip = slip(j, p.stands, p.After, mostVoid)
+	p.slip = slip(j.BizType, j.counter, p.stands, p.After, mostVoid)
 	if p.Created {
 		p.Before = 0
 	}
@@ -115,7 +115,7 @@ func (f *repair) planCounter(ctx context.Context, j job) (p plan, err error) {
 	p.Raised = Raised{Before: known.Max, After: max(known.Max, number, waiting), Waiting: waiting, Created: known.BizTag == "", DryRun: true}
 	p.beside = f.fence.failedOver || known.FailedOver
 	p.stands = max(known.Max, waiting, first-1)
-	p.slip = slip(j, p.stands, number, mostSkipped)
+	p.slip = slip(j.BizType, j.counter, p.stands, number, mostSkipped)
 	if list, ok := countersOf(f.store, j.Settings).(namedCounters); ok && (f.isLost(known) || known.FailedOver && p.After > known.Max) {
 		p.After += min(list.gap(known.Step)*max(1, known.Failovers), seqd.MaxNumber-p.After)
 	}
@@ -124,14 +124,14 @@ func (f *repair) planCounter(ctx context.Context, j job) (p plan, err error) {
 
 // slip returns why it looks like a slip to raise a counter that stands at stands to number, "" if
 // it does not.
-func slip(j job, stands, number, most int64) string {
-	if last := cmp.Or(seqd.TraitsOf(j.Settings).Last, seqd.MaxNumber); number > last && stands <= last {
-		return fmt.Sprintf("%s ends at %d, and %d is above that", j.counter, last, number)
+func slip(b seqd.BizType, counter string, stands, number, most int64) string {
+	if last := cmp.Or(seqd.TraitsOf(b.Settings).Last, seqd.MaxNumber); number > last && stands <= last {
+		return fmt.Sprintf("%s ends at %d, and %d is above that", counter, last, number)
 	}
 	if number-stands <= max(most, stands) {
 		return ""
 	}
-	return fmt.Sprintf("%s stands at %d, and %d numbers would be skipped for good", j.counter, stands, number-stands)
+	return fmt.Sprintf("%s stands at %d, and %d numbers would be skipped for good", counter, stands, number-stands)
 }
 
 // permit returns why counters must not be raised, nil if they may.
@@ -146,8 +146,8 @@ func (f *repair) permit(ctx context.Context, plans []plan) error {
 			slips = append(slips, p.slip)
 		}
 	}
-	if len(slips) > 0 && !f.how.Sure {
-		return fmt.Errorf("%w: this looks like a slip: %s. Look again at the number; if it is right, add --yes", ErrRefused, few(slips))
+	if err := asError(ErrRefused, slips); err != nil && !f.how.Sure {
+		return err
 	}
 	alone := slices.ContainsFunc(plans, func(p plan) bool { return !p.beside })
 	if !alone || f.how.Beside || !f.store.Shared() { // a store of one node is open here
@@ -158,6 +158,14 @@ func (f *repair) permit(ctx context.Context, plans []plan) error {
 		err = fmt.Errorf("%w: seqd runs: %s. A node goes on from what it knows: stop every seqd, raise, and start them again", ErrRefused, nodes.Few(running))
 	}
 	return err
+}
+
+// asError returns what an operator is told about slips, nil if there are none.
+func asError(kind error, slips []string) error {
+	if len(slips) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: this looks like a slip: %s. Look again at the number; if it is right, add --yes", kind, few(slips))
 }
 
 // few returns the first few of a list.

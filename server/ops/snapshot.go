@@ -63,16 +63,11 @@ type Highest struct {
 
 // Status reads all of a snapshot, and returns what it has.
 func Status(path string) (c Contents, err error) {
-	return look(path, func(snapshot.Header, snapshot.Record) {})
+	return look(inFile(path), func(snapshot.Header, snapshot.Record) {})
 }
 
-// look is Status that calls also with each record.
-func look(path string, also func(snapshot.Header, snapshot.Record)) (c Contents, err error) {
-	return lookIn(inFile(path), also)
-}
-
-// lookIn is look for a snapshot that comes from anywhere.
-func lookIn(from origin, also func(snapshot.Header, snapshot.Record)) (c Contents, err error) {
+// look is Status for a snapshot that comes from anywhere. It calls also with each record.
+func look(from origin, also func(snapshot.Header, snapshot.Record)) (c Contents, err error) {
 	highest := make(map[Highest]*Highest)
 	note := func(counter string, number int64, gapless bool) {
 		bizType, _, _, whole := seqd.SplitCounter(counter)

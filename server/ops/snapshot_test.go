@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/seqd/seqd/internal/seams"
@@ -246,12 +247,144 @@ func TestNodeBesideARestore(t *testing.T) {
 	must.Do(t, Restore(into(t, store, endless), cfg, file, how, quietly))
 	checkRestored(t, store, must.Get(persist.ReadCluster(ctx, store.Documents()))(t))
 
-	store = memory.New(time.Now)
-	must.Is(t, Restore(into(t, store, 1), cfg, file, how, quietly), errCut)
-	must.Do(t, store.Documents().Create(ctx, persist.Document{Kind: persist.LedgerKind, Key: "invoice", Revision: 1, Body: "{}"}))
-	if err := Restore(into(t, store, endless), cfg, file, how, quietly); err == nil || !strings.Contains(err.Error(), "has begun invoice") {
-		t.Errorf("a ledger was begun meanwhile: %v", err)
+	ledgerOf := func(counter string) func(persist.Store) error {
+		return func(store persist.Store) error {
+			return store.Documents().Create(ctx, persist.Document{Kind: persist.LedgerKind, Key: counter, Revision: 1, Body: "{}"})
+		}
 	}
+	for says, does := range map[string]func(persist.Store) error{
+		"has begun invoice in":     ledgerOf("invoice"),
+		"has begun invoice/new in": ledgerOf("invoice/new"),
+		"has begun tenant/new in": func(store persist.Store) error {
+			return store.Counters().Create(ctx, persist.Counter{BizTag: "tenant/new", Max: 10, Step: 10})
+		},
+		"has begun order in": func(store persist.Store) error {
+			return store.Documents().Create(ctx, persist.Document{Kind: persist.ShapeKind, Key: "order", Revision: 1, Body: "{}"})
+		},
+	} {
+		t.Run(says, func(t *testing.T) {
+			store := memory.New(time.Now)
+			must.Is(t, Restore(into(t, store, 1), cfg, file, how, quietly), errCut)
+			must.Do(t, does(store))
+			for range 2 { // also if it is repeated
+				if err := Restore(into(t, store, endless), cfg, file, how, quietly); err == nil || !strings.Contains(err.Error(), says) {
+					t.Errorf("%v", err)
+				}
+				must.Is(t, must.Err(persist.ReadCluster(ctx, store.Documents())), persist.ErrRestoring)
+			}
+		})
+	}
+}
+
+// sharedStore is a store that several processes can open.
+type sharedStore struct{ persist.Store }
+
+func (sharedStore) Shared() bool { return true }
+
+// A node that has looked at the store just before the mark begins a counter a second later, and that takes another
+// one. The restore waits for it.
+func TestRestoreWaitsForForgottenNodes(t *testing.T) {
+	cfg, file := saved(t, issued(t))
+	synctest.Test(t, func(t *testing.T) {
+		store := sharedStore{memory.New(time.Now)}
+		node, begun := persist.Guard(slowStore{store, persist.LookPause - 10*time.Millisecond}).Counters(), persist.Counter{BizTag: "tenant/new", Max: 10, Step: 10}
+		go func() { must.Is(t, node.Create(t.Context(), persist.Counter{}), persist.ErrInvalid) }()
+		synctest.Wait() // it has looked
+		go func() {
+			time.Sleep(persist.LookPause - time.Millisecond)
+			must.Do(t, node.Create(t.Context(), begun)) // which takes a while
+			begun.BizTag = "tenant/newer"
+			must.Is(t, node.Create(t.Context(), begun), persist.ErrRestoring)
+		}()
+		err := Restore(into(t, store, endless), cfg, file, Restoring{Gapless: number(0)}, quietly)
+		if err == nil || !strings.Contains(err.Error(), "has begun tenant/new in") {
+			t.Errorf("%v", err)
+		}
+		synctest.Wait()
+	})
+}
+
+// slowStore is a store that creates only after a while.
+type slowStore struct {
+	persist.Store
+	after time.Duration
+}
+
+type (
+	slowCounters struct {
+		persist.Counters
+		after time.Duration
+	}
+	slowDocuments struct {
+		persist.Documents
+		after time.Duration
+	}
+)
+
+func (s slowStore) Counters() persist.Counters   { return slowCounters{s.Store.Counters(), s.after} }
+func (s slowStore) Documents() persist.Documents { return slowDocuments{s.Store.Documents(), s.after} }
+
+func (s slowCounters) Create(ctx context.Context, c persist.Counter) error {
+	time.Sleep(s.after)
+	return s.Counters.Create(ctx, c)
+}
+
+func (s slowDocuments) Create(ctx context.Context, d persist.Document) error {
+	time.Sleep(s.after)
+	return s.Documents.Create(ctx, d)
+}
+
+// A node that was suspended between its look and its write wakes after the restore. It begins no counter at its
+// start that the snapshot lacks, and no gapless one.
+func TestNodeSuspendedDuringARestore(t *testing.T) {
+	cfg, file := saved(t, issued(t))
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.New(time.Now)
+		node := persist.Guard(slowStore{store, time.Hour})
+		ended := make(chan error)
+		go func() {
+			ended <- node.Counters().Create(t.Context(), persist.Counter{BizTag: "tenant/new", Max: 10, Step: 10})
+		}()
+		go func() {
+			ended <- node.Documents().Create(t.Context(), persist.Document{Kind: persist.LedgerKind, Key: "invoice/new", Revision: 1, Body: "{}"})
+		}()
+		time.Sleep(time.Minute)
+		must.Do(t, Restore(into(t, store, endless), cfg, file, Restoring{Gapless: number(0)}, quietly))
+		if a, b := <-ended, <-ended; !errors.Is(errors.Join(a, b), persist.ErrExists) || !errors.Is(errors.Join(a, b), persist.ErrFailedOver) {
+			t.Errorf("%v, %v", a, b)
+		}
+		must.Equal(t, must.Get(store.Counters().Read(t.Context(), "tenant/new"))(t).Max, 10_000_010)
+		must.Is(t, must.Err(store.Documents().Read(t.Context(), persist.LedgerKind, "invoice/new")), persist.ErrNotFound)
+	})
+}
+
+// A server that fails over during a restore may lose what was written. Once that is confirmed, the same restore
+// goes on.
+func TestFailoverDuringARestore(t *testing.T) {
+	cfg, file := saved(t, issued(t))
+	store := &failingOver{Store: memory.New(time.Now), fence: persist.Fence{Current: "7/2", Confirmed: "7/2"}}
+	ctx := seams.With(t.Context(), seams.Seams{OpenStore: func(context.Context, driver.How) (persist.Store, error) { return stillOpen{store}, nil }})
+	how := Restoring{Gapless: number(0), Highest: []Mark{{"tenant/b@2026", 50}}}
+	err := Restore(ctx, cfg, file, how, func(string, string) { store.fence.Current = "7/3" })
+	if err == nil || !strings.Contains(err.Error(), "has failed over meanwhile") {
+		t.Errorf("%v", err)
+	}
+	must.Is(t, Restore(ctx, cfg, file, how, quietly), ErrSnapshot)
+	must.Do(t, store.ConfirmFence(ctx, "7/3"))
+	must.Do(t, Restore(ctx, cfg, file, how, quietly))
+}
+
+// Answers to Idempotency-Keys that are documents in a snapshot are restored to where the store keeps them.
+func TestRestoredAnswers(t *testing.T) {
+	from := issued(t)
+	must.Do(t, from.Refill(t.Context(), []persist.Document{{Kind: persist.KeptAnswerKind, Key: "id", Revision: 2, Body: "5001", Expires: time.Now().Add(time.Hour).UnixMilli()}}))
+	_, file := saved(t, from)
+	cfg := boltConfig(t, func(persist.Store) {})
+	must.Do(t, os.Remove(cfg.Store.Place()))
+	must.Do(t, Restore(t.Context(), cfg, file, Restoring{Gapless: number(0)}, quietly))
+	inStore(t, cfg, func(store persist.Store) {
+		must.Equal(t, must.Get(store.(persist.Answerer).Answers().Claim(t.Context(), "id", "another", time.Minute))(t), "5001")
+	})
 }
 
 // A gap of 0 says that nothing was issued since the snapshot. It says nothing about counters that a
@@ -267,9 +400,9 @@ func TestGapOfZeroKeepsTheGapsBefore(t *testing.T) {
 	must.Do(t, err)
 	must.Equal(t, again.Gap, 3_000_000)
 
-	r := restoring{how: Restoring{By: number(0)}}
+	p := must.Get(newRestorePolicy(Restoring{By: number(0)}))(t)
 	lost := snapshot.Counter{Counter: persist.Counter{BizTag: "order", Max: 5, Step: 1}, Failovers: 2}
-	must.Equal(t, r.raisedCounter(lost).Max, 5+2*LeastGap)
+	must.Equal(t, p.counter(&facts{}, lost).Max, 5+2*LeastGap)
 }
 
 // Every bad file, store and argument is refused before anything is written.
@@ -310,6 +443,11 @@ func TestBadRestores(t *testing.T) {
 	}{
 		"nobody says how far gapless counters came": {Restoring{}, memory.New(time.Now), "--gapless"},
 		"a ledger further than that":                {Restoring{Highest: []Mark{{"invoice", 5}}}, memory.New(time.Now), "it was at 12"},
+		"a slip in --highest":                       {Restoring{Gapless: number(0), Highest: []Mark{{"big", 1_000_008}}}, memory.New(time.Now), "big stands at 7, and 1000001 numbers would be skipped"},
+		"one of a new key":                          {Restoring{Gapless: number(0), Highest: []Mark{{"tenant/b@2026", 9e15}}}, memory.New(time.Now), "tenant/b@2026 stands at 0"},
+		"one of a gapless counter":                  {Restoring{Highest: []Mark{{"invoice", 1013}}}, memory.New(time.Now), "invoice stands at 12, and 1001 numbers"},
+		"a slip in --by":                            {Restoring{Gapless: number(0), By: number(9e15)}, memory.New(time.Now), "--by: the highest counter stands at 5000, and 9000000000000000 numbers"},
+		"a slip in --gapless":                       {Restoring{Gapless: number(1001)}, memory.New(time.Now), "--gapless: the highest counter stands at 12, and 1001 numbers would be skipped"},
 		"a gap below 0":                             {Restoring{By: number(-1)}, memory.New(time.Now), "outside 0"},
 		"a store that is not empty":                 {Restoring{Gapless: number(0)}, from, "not empty"},
 		"a store of another cluster":                {Restoring{Gapless: number(0)}, issued(t), "the snapshot is of"},
@@ -320,6 +458,17 @@ func TestBadRestores(t *testing.T) {
 				t.Errorf("%v", err)
 			}
 		})
+	}
+}
+
+// What looks like a slip is restored if somebody says that it is meant.
+func TestSlipsThatAreMeant(t *testing.T) {
+	cfg, file := saved(t, issued(t))
+	store := memory.New(time.Now)
+	how := Restoring{Sure: true, Gapless: number(5000), Highest: []Mark{{"big", 2_000_000}, {"tenant/b@2026", 3_000_000}}}
+	must.Do(t, Restore(into(t, store, endless), cfg, file, how, quietly))
+	for name, want := range map[string]int64{"big": 2_000_000, "tenant/b@2026": 3_000_000} {
+		must.Equal(t, must.Get(store.Counters().Read(t.Context(), name))(t).Max, want)
 	}
 }
 
