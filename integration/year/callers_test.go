@@ -30,12 +30,15 @@ var protocols = []string{record.RESP, record.Leaf, record.Tinyid, record.CosID}
 type callers struct {
 	*http.Transport
 	secret atomic.Value
+	asking sync.RWMutex // read-held by each request until it was let in or refused
 
 	mu    sync.Mutex // guards conns
 	conns []net.Conn // of the Redis protocol
 }
 
 func (c *callers) RoundTrip(r *http.Request) (*http.Response, error) {
+	c.asking.RLock()
+	defer c.asking.RUnlock()
 	r = r.Clone(r.Context())
 	secret := c.secret.Load().(string)
 	r.Header.Set("Authorization", "Bearer "+secret)
@@ -74,9 +77,12 @@ func (c *callers) dial(addr string) (net.Conn, error) {
 	return conn, err
 }
 
-// change gives the callers another secret. They connect again.
+// change gives the callers another secret, when no request has the former one any more. Those of the
+// Redis protocol, which must have no command under way, connect again.
 func (c *callers) change(secret string) {
+	c.asking.Lock()
 	c.secret.Store(secret)
+	c.asking.Unlock()
 	c.CloseIdleConnections()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -124,14 +130,20 @@ func (y *year) more(count int64) {
 	}()
 	heard, before := y.heard.counts(), y.load.Journal.Highest()
 	for _, counter := range []string{"order", "bill"} {
-		await.Eventually(y.t, fmt.Sprintf("callers get %d more numbers of %s", count, counter), func() error {
-			if got := y.load.Journal.Highest()[counter] - before[counter]; got < count {
-				return fmt.Errorf("they got %d", got)
-			}
-			return nil
-		})
+		y.moreNumbers(counter, count, before)
 	}
 	y.moreOf(heard, protocols...)
+}
+
+// moreNumbers waits until callers have got count more numbers of a counter than they had.
+func (y *year) moreNumbers(counter string, count int64, before map[string]int64) {
+	y.t.Helper()
+	await.Eventually(y.t, fmt.Sprintf("callers get %d more numbers of %s", count, counter), func() error {
+		if got := y.load.Journal.Highest()[counter] - before[counter]; got < count {
+			return fmt.Errorf("they got %d", got)
+		}
+		return nil
+	})
 }
 
 // moreOf waits until there is more of these protocols or pools than there was.

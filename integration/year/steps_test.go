@@ -17,9 +17,11 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"testing"
 
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/load"
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/node"
 	"github.com/seqd/seqd/internal/testing/ordercheck"
@@ -51,7 +53,7 @@ func (y *year) rotateToken() string {
 	must.Do(y.t, json.Unmarshal([]byte(y.do(nil, "tokens", "secrets", "list", "shop", "--json")), &secrets))
 	var made struct{ Secret string }
 	must.Do(y.t, json.Unmarshal([]byte(y.do(nil, "tokens", "secrets", "create", "shop", "--json")), &made))
-	y.load.Sending.Lock() // no call with the former secret is under way any more
+	y.load.Sending.Lock()
 	former := y.callers.secret.Load().(string)
 	y.callers.change(made.Secret)
 	y.load.Sending.Unlock()
@@ -296,12 +298,18 @@ func (y *year) everywhere(bizType string) string {
 	return fmt.Sprintf("%d numbers of one space from both, none twice", all.Numbers())
 }
 
-// everyMachineID takes numbers of snowflake in both data centres.
+// everyMachineID takes numbers of snowflake in both data centres, and waits for programs that lease
+// worker and machine IDs.
 func (y *year) everyMachineID() string {
 	for _, m := range y.nodes[:2] {
 		m.awaitReady() // after a failover leases wait for a minute
 	}
-	return y.everywhere(sharedRacks)
+	result := y.everywhere(sharedRacks)
+	y.moreOf(nil, load.Pools...)
+	if !testing.Short() { // where the leases of clients of CosId begin too late
+		y.moreOf(y.heard.counts(), append(slices.Clone(load.Pools), load.MachinePool)...)
+	}
+	return result
 }
 
 // decommission takes a node away that has died: Prometheus and callers forget it.
