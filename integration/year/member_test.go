@@ -210,9 +210,13 @@ func command(program, dir string, env []string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// seqd runs a command of seqd as the operator does, and returns what it says and how it exits.
+// seqd runs a command of seqd as the operator does, and returns what it says and how it exits. One
+// without env asks the service, and waits for as long as this machine needs.
 func (y *year) seqd(env []string, args ...string) (said string, code int) {
 	y.t.Helper()
+	if env == nil {
+		args = append(slices.Clone(args), "--timeout", await.Patience.String())
+	}
 	y.say("   $ seqd %s", clip(fmt.Sprint(args)))
 	cmd := command(y.programs[len(y.programs)-1], y.dir, append(y.asOperator(), env...), args...)
 	out, err := cmd.CombinedOutput()

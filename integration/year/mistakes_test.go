@@ -137,13 +137,23 @@ func (y *year) otherDefinition() string {
 			m.own = []string{strings.Replace(setting, `"offset":1}`, `"offset":2}`, 1)}
 		}
 	}
+	before := len(m.log.String())
 	m.start()
-	status, body := y.ask(m.URL()+"/seq/"+sharedType, y.callers.secret.Load().(string))
 	var got struct{ ID string }
-	if err := json.Unmarshal([]byte(body), &got); err != nil || !strings.HasSuffix(got.ID, "1") {
-		y.t.Errorf("a node with another offset in its configuration answers %d: %s", status, body)
+	await.Eventually(y.t, "the node issues", func() error {
+		status, body := y.ask(m.URL()+"/seq/"+sharedType, y.callers.secret.Load().(string))
+		if status != http.StatusOK {
+			return fmt.Errorf("%d: %s", status, body)
+		}
+		return json.Unmarshal([]byte(body), &got)
+	})
+	if !strings.HasSuffix(got.ID, "1") {
+		y.t.Errorf("a node with another offset in its configuration issues %s", got.ID)
 	}
-	if !strings.Contains(m.log.String(), "the store has another definition") {
+	said := slices.ContainsFunc(strings.Split(m.log.String()[before:], "\n"), func(line string) bool {
+		return strings.Contains(line, "the store has another definition") && strings.Contains(line, sharedType)
+	})
+	if !said {
 		y.t.Errorf("the node does not say so: %s", m.tail())
 	}
 	m.stop()
@@ -157,9 +167,11 @@ func (y *year) disable() string {
 	const name = "parcel"
 	await.True(y.t, "it is disabled", func() bool { return y.load.Change(y.t.Context(), y.nodes[0], name, http.MethodPost, "/disable", "") })
 	for _, m := range y.nodes {
-		await.True(y.t, m.name+" refuses it", func() bool {
-			status, body := y.ask(m.URL()+"/biz-types/"+name, operatorSecret)
-			return status == http.StatusOK && strings.Contains(body, `"enabled":false`)
+		await.Eventually(y.t, m.name+" refuses it", func() error {
+			if status, body := y.ask(m.URL()+"/seq/"+name+"?key=t1", y.callers.secret.Load().(string)); status != http.StatusConflict {
+				return fmt.Errorf("it answers %d: %s", status, body)
+			}
+			return nil
 		})
 	}
 	y.more(20)
