@@ -29,21 +29,23 @@ import (
 // of its processes, with whatever program and store.
 type member struct {
 	*year
-	name, addr, dir string
-	program         string // of the next process
-	life            atomic.Int64
+	name, addr, resp, dir string
+	program               string   // of the next process
+	own                   []string // settings that the others do not have
+	life                  atomic.Int64
 
 	cmd    *exec.Cmd
 	exited chan struct{} // closed when the process has ended
 	log    log
 }
 
-func (m *member) Name() string { return m.name }
-func (m *member) Life() int    { return int(m.life.Load()) }
-func (m *member) URL() string  { return "https://localhost" + m.addr[len("127.0.0.1"):] }
+func (m *member) Name() string                { return m.name }
+func (m *member) Life() int                   { return int(m.life.Load()) }
+func (m *member) URL() string                 { return "https://" + named(m.addr) }
+func (m *member) DialRESP() (net.Conn, error) { return m.callers.dial(named(m.resp)) }
 
-// DialRESP is not used: the drill makes no calls of the Redis protocol.
-func (m *member) DialRESP() (net.Conn, error) { return nil, errors.ErrUnsupported }
+// named returns an address with the name that certificates have.
+func named(addr string) string { return "localhost" + addr[len("127.0.0.1"):] }
 
 // log collects what the processes of a node write, and passes on each line.
 type log struct {
@@ -75,13 +77,13 @@ func (l *log) String() string {
 
 // environment returns the settings of the node, and of commands that an operator runs beside it.
 func (m *member) environment() []string {
-	return append(slices.Concat(m.settings, m.store), "SEQD_SERVER_ADDR="+m.addr)
+	return slices.Concat(m.settings, m.store, []string{"SEQD_SERVER_ADDR=" + m.addr, "SEQD_RESP_ADDR=" + m.resp}, m.own)
 }
 
 // launch starts the next process of the node, and does not wait.
 func (m *member) launch() {
 	m.t.Helper()
-	m.cmd = command(m.program, m.dir, m.environment())
+	m.cmd = command(m.program, m.dir, m.environment(), "--config", m.file)
 	m.cmd.Stdout, m.cmd.Stderr = &m.log, &m.log
 	life := int(m.life.Add(1))
 	m.log.see = func(line []byte) { m.load.Journal.Line(m.name, life, line) }
@@ -109,12 +111,18 @@ func run(t *testing.T, cmd *exec.Cmd) (exited chan struct{}) {
 	return exited
 }
 
-// start starts the next process of the node, and waits until it can issue everything except perhaps
-// numbers of snowflake: after a failover or a restore of a store that can lose writes, leases of
-// machine IDs begin more than a minute later.
+// start starts the next process of the node, and waits until it can issue.
 func (m *member) start() {
 	m.t.Helper()
 	m.launch()
+	m.awaitIssuing()
+}
+
+// awaitIssuing waits until the node can issue everything except perhaps numbers of snowflake: after a
+// failover or a restore of a store that can lose writes, leases of machine IDs begin more than a
+// minute later.
+func (m *member) awaitIssuing() {
+	m.t.Helper()
 	m.await(func(states map[string]string) bool {
 		for bizType, code := range states {
 			if code == "starting" && slices.Contains(snowflakes, bizType) {
@@ -202,9 +210,13 @@ func command(program, dir string, env []string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// seqd runs a command of seqd as the operator does, and returns what it says and how it exits.
+// seqd runs a command of seqd as the operator does, and returns what it says and how it exits. One
+// without env asks the service, and waits for as long as this machine needs.
 func (y *year) seqd(env []string, args ...string) (said string, code int) {
 	y.t.Helper()
+	if env == nil {
+		args = append(slices.Clone(args), "--timeout", await.Patience.String())
+	}
 	y.say("   $ seqd %s", clip(fmt.Sprint(args)))
 	cmd := command(y.programs[len(y.programs)-1], y.dir, append(y.asOperator(), env...), args...)
 	out, err := cmd.CombinedOutput()

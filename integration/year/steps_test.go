@@ -17,9 +17,11 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"testing"
 
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/load"
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/node"
 	"github.com/seqd/seqd/internal/testing/ordercheck"
@@ -34,8 +36,15 @@ func (y *year) deploy() string {
 	y.watch(y.nodes[:1])
 	var made struct{ Secret string }
 	must.Do(y.t, json.Unmarshal([]byte(y.do(nil, "tokens", "create", "shop", "--scope", "issue:*,lease:*,read,admin", "--json")), &made))
-	y.callers.secret.Store(made.Secret)
+	y.callers.change(made.Secret)
 	return a.URL()
+}
+
+// loadIt lets callers of all protocols begin. They go on until the end of the year.
+func (y *year) loadIt() string {
+	y.loading.Go(func() { y.load.Run(y.loaded) })
+	y.more(200)
+	return "by HTTP, Redis, Leaf, Tinyid and CosId; worker and machine IDs"
 }
 
 // rotateToken gives the callers another secret, and revokes the former one.
@@ -44,8 +53,9 @@ func (y *year) rotateToken() string {
 	must.Do(y.t, json.Unmarshal([]byte(y.do(nil, "tokens", "secrets", "list", "shop", "--json")), &secrets))
 	var made struct{ Secret string }
 	must.Do(y.t, json.Unmarshal([]byte(y.do(nil, "tokens", "secrets", "create", "shop", "--json")), &made))
-	y.load.Sending.Lock() // no call with the former secret is under way any more
-	former := y.callers.secret.Swap(made.Secret).(string)
+	y.load.Sending.Lock()
+	former := y.callers.secret.Load().(string)
+	y.callers.change(made.Secret)
 	y.load.Sending.Unlock()
 	y.do(nil, "tokens", "secrets", "revoke", "shop", secrets[0].ID, "--yes")
 	await.Eventually(y.t, "the former secret is refused", func() error {
@@ -111,36 +121,25 @@ func (y *year) writeURL() {
 }
 
 // move takes everything from the file to a database that nodes share, and starts three nodes on it.
-func (y *year) move() (how string) {
+func (y *year) move() string {
 	y.newDatabase()
 	y.writeURL()
-	bolt, url := y.store, filepath.Join(y.dir, "url")
+	y.bolt = y.store
+	url := filepath.Join(y.dir, "url")
 	shared := []string{"SEQD_STORE_DRIVER=postgres", "SEQD_STORE_POSTGRES_URLFILE=" + url, "SEQD_STORE_POSTGRES_TIMEOUT=2s"}
-	commands, _ := y.seqd(nil, "help")
-	whole := strings.Contains(commands, "\n  move ")
-	y.during("move", "store", record.Fault{Store: true, LosesKeys: !whole}, func() { // a snapshot lacks the answers for keys
+	y.during("move", "store", record.Fault{Store: true}, func() {
 		y.nodes[0].stop()
-		if whole {
-			from, to := filepath.Join(y.dir, "bolt.yaml"), filepath.Join(y.dir, "postgres.yaml")
-			must.Do(y.t, os.WriteFile(from, fmt.Appendf(nil, "store: {driver: bolt, bolt: {path: %q}}\n", filepath.Join(y.nodes[0].dir, "seqd.db")), 0o600))
-			must.Do(y.t, os.WriteFile(to, fmt.Appendf(nil, "store: {driver: postgres, postgres: {urlFile: %q}}\n", url), 0o600))
-			y.do(y.settings, "move", "--from", from, "--to", to)
-			if said, code := y.seqd(append(bolt, y.settings...), "raise", "--dry-run"); code == 0 {
-				y.t.Errorf("the former store can still be used: %s", said)
-			}
-			how = "three nodes; the file refuses them"
-		} else {
-			file := filepath.Join(y.dir, "move.snapshot")
-			y.do(append(bolt, y.settings...), "snapshot", "save", file)
-			y.do(append(shared, y.settings...), "snapshot", "restore", file, "--by", "0", "--gapless", "0")
-			how = "three nodes; by a snapshot. NOT CHECKED: seqd move, which this version lacks"
-		}
+		from, to := filepath.Join(y.dir, "bolt.yaml"), filepath.Join(y.dir, "postgres.yaml")
+		must.Do(y.t, os.WriteFile(from, fmt.Appendf(nil, "store: {driver: bolt, bolt: {path: %q}}\n", filepath.Join(y.nodes[0].dir, "seqd.db")), 0o600))
+		must.Do(y.t, os.WriteFile(to, fmt.Appendf(nil, "store: {driver: postgres, postgres: {urlFile: %q}}\n", url), 0o600))
+		y.do(y.settings, "move", "--from", from, "--to", to)
+		y.refused(append(slices.Clone(y.bolt), y.settings...), "was moved to", "raise", "--dry-run")
 		y.store = shared
 		y.each((*member).start)
 	})
 	y.watch(y.nodes)
 	y.more(50)
-	return how
+	return "three nodes; the file refuses commands"
 }
 
 // onStore returns the settings of commands that open the store.
@@ -212,6 +211,7 @@ func (y *year) loseDisk() string {
 			}
 			forgotten.stop()
 			if code != 0 {
+				y.newDatabase() // it has written to the other one
 				y.do(y.onStore(), restore...)
 			}
 			forgotten.start()
@@ -246,7 +246,11 @@ func (y *year) failOver() string {
 		if said, code := y.seqd(y.onStore(), "failover"); code != 1 || !strings.Contains(said, "FAILED OVER") {
 			y.t.Errorf("seqd failover exits with %d: %s", code, said)
 		}
-		y.do(y.onStore(), "raise", "--file", y.marks(), "--yes")
+		marks := y.marks()
+		y.do(y.onStore(), "raise", "--file", marks, "--yes")
+		if said := y.do(y.onStore(), "raise", "--file", marks, "--yes"); !strings.Contains(said, "0 counters were raised") {
+			y.t.Errorf("who raises twice is told: %s", said)
+		}
 		y.do(y.onStore(), "failover", "--confirm")
 		y.more(50)
 	})
@@ -292,6 +296,20 @@ func (y *year) everywhere(bizType string) string {
 	both.Wait()
 	must.Report(y.t, all.Duplicates())
 	return fmt.Sprintf("%d numbers of one space from both, none twice", all.Numbers())
+}
+
+// everyMachineID takes numbers of snowflake in both data centres, and waits for programs that lease
+// worker and machine IDs.
+func (y *year) everyMachineID() string {
+	for _, m := range y.nodes[:2] {
+		m.awaitReady() // after a failover leases wait for a minute
+	}
+	result := y.everywhere(sharedRacks)
+	y.moreOf(nil, load.Pools...)
+	if !testing.Short() { // where the leases of clients of CosId begin too late
+		y.moreOf(y.heard.counts(), append(slices.Clone(load.Pools), load.MachinePool)...)
+	}
+	return result
 }
 
 // decommission takes a node away that has died: Prometheus and callers forget it.

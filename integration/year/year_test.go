@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"os"
 	"os/exec"
@@ -19,7 +20,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -59,31 +59,31 @@ type year struct {
 	load     *load.Load
 	settings []string // of all nodes
 	store    []string // where their store is
+	bolt     []string // where it was before the move
 	nodes    []*member
 	far      *node.Node // the second data centre, once there is one
 	pager    *pager
 	callers  *callers
+	receiver *receiver
+	file     string // the configuration that nodes read again; the rest is in their environment
 
 	link     *testenv.Link     // to the database
 	database *testenv.Postgres // of this moment
 	password string            // of the database
 
+	redises   []*testenv.Redis // a primary and its replica
+	sentinels *testenv.Sentinels
+
 	shapes []load.Shape
-	writer *record.Writer
+	heard  *heard
 	faults int
 	table  []string
-}
 
-// callers send the secret of their token.
-type callers struct {
-	*http.Transport
-	secret atomic.Value
-}
+	loaded  context.Context // until callers stop
+	loading sync.WaitGroup
 
-func (c *callers) RoundTrip(r *http.Request) (*http.Response, error) {
-	r = r.Clone(r.Context())
-	r.Header.Set("Authorization", "Bearer "+c.secret.Load().(string))
-	return c.Transport.RoundTrip(r)
+	watched  context.Context // until nobody watches the servers of Redis any more
+	watching sync.WaitGroup
 }
 
 // say prints a line of what is done.
@@ -106,43 +106,75 @@ func (y *year) step(name string, do func() (result string)) {
 	}
 }
 
+// step is what an operator does: a method that says what came of it.
+type step struct {
+	name string
+	do   func() (result string)
+}
+
+// steps are the year, in order.
+func (y *year) steps() []step {
+	one := []step{
+		{"deploy one node on bolt", y.deploy},
+		{"load it", y.loadIt},
+		{"subscribe to events", y.subscribe},
+		{"rotate the secret of a token", y.rotateToken},
+		{"rotate the certificate", y.rotateCertificate},
+	}
+	three := []step{
+		{"move from bolt to PostgreSQL", y.move},
+		{"add a Redis with Sentinels", y.addRedis},
+		{"look for events that were not received", y.delivered},
+		{"lose the disk, restore an old snapshot", y.loseDisk},
+		{"fail over, and lose the last writes", y.failOver},
+		{"lose the primary Redis", y.failOverRedis},
+		{"rotate the password of the database", y.rotatePassword},
+		{"upgrade, and leave it half done", func() string { return y.upgrade(!testing.Short()) }},
+		{"upgrade again", func() string { return y.upgrade(false) }},
+		{"add a data centre", y.addDataCentre},
+	}
+	two := []step{
+		{"a node dies; decommission it", y.decommission},
+		{"machine IDs in both data centres", y.everyMachineID}, // more than a minute after a failover
+		{"look for events again", y.delivered},
+	}
+	return slices.Concat(one, withMistakes(three, y.mistakes()), two)
+}
+
+// withMistakes puts each mistake after a step that the seed draws.
+func withMistakes(steps, mistakes []step) (all []step) {
+	r := rand.New(rand.NewPCG(uint64(*seed), 0))
+	after := make([][]step, len(steps))
+	for _, i := range r.Perm(len(mistakes)) {
+		at := r.IntN(len(steps))
+		after[at] = append(after[at], mistakes[i])
+	}
+	for i, s := range steps {
+		all = append(append(all, s), after[i]...)
+	}
+	return all
+}
+
 // TestYear plays the year.
 func TestYear(t *testing.T) {
 	y := begin(t)
-	loaded, endLoad := context.WithCancel(t.Context())
-	var loading sync.WaitGroup
-	defer func() { endLoad(); loading.Wait() }()
+	var endLoad, endWatch context.CancelFunc
+	y.loaded, endLoad = context.WithCancel(t.Context())
+	y.watched, endWatch = context.WithCancel(t.Context())
+	end := func() { endLoad(); y.loading.Wait() }
+	defer func() { end(); endWatch(); y.watching.Wait() }()
 
-	y.step("deploy one node on bolt", y.deploy)
-	y.step("load it", func() string {
-		loading.Go(func() { y.load.Run(loaded) })
-		y.more(200)
-		return "segments, keys, gapless with reservations, Idempotency-Keys, snowflake, jobs"
-	})
-	y.step("rotate the secret of a token", y.rotateToken)
-	y.step("rotate the certificate", y.rotateCertificate)
-	y.step("move from bolt to PostgreSQL", y.move)
-	y.step("rotate the password of the database", y.rotatePassword)
-	y.step("upgrade, and leave it half done", func() string { return y.upgrade(!testing.Short()) })
-	y.step("upgrade again", func() string { return y.upgrade(false) })
-	y.step("lose the disk, restore an old snapshot", y.loseDisk)
-	y.step("fail over, and lose the last writes", y.failOver)
-	y.step("add a data centre", y.addDataCentre)
-	y.step("a node dies; decommission it", y.decommission)
-
-	y.step("machine IDs in both data centres", func() string {
-		for _, m := range y.nodes[:2] {
-			m.awaitReady() // after a failover leases wait for a minute
-		}
-		return y.everywhere(sharedRacks)
-	})
+	for _, s := range y.steps() {
+		y.step(s.name, s.do)
+	}
 	y.more(200)
-	endLoad()
-	loading.Wait()
+	end()
 	y.load.Nodes = y.load.Nodes[:2]
 	y.load.AwaitJobs(t.Context(), await.Patience)
 	y.load.CloseBooks(t.Context())
 	y.step("answer the auditor", y.audit)
+	endWatch()
+	y.watching.Wait()
 	y.conclude()
 }
 
@@ -151,19 +183,25 @@ func begin(t *testing.T) *year {
 	y := &year{t: t, dir: t.TempDir(), password: "secret", programs: builds(t)}
 	y.say("seed %d", *seed)
 	for name, more := range map[string]load.Settings{
-		"order": nil, "local": nil, "huge": nil, "ledger": nil, "parcel": nil, "bill": nil, "credit": nil, "rent": nil, "user": nil, "guest": nil,
+		"order": nil, "local": nil, "huge": nil, "ledger": {"sequencer": record.Store}, "parcel": nil, "bill": {"events": true}, "credit": nil, "rent": nil,
+		"user": nil, "guest": nil, load.CosIDName: nil,
 	} {
 		y.shapes = append(y.shapes, load.Some(load.Shapes(load.Options{NoRedis: true, Lossy: true}), map[string]load.Settings{name: more})...)
 	}
 	slices.SortFunc(y.shapes, func(a, b load.Shape) int { return strings.Compare(a.Name, b.Name) })
+	for i := range y.shapes { // from addRedis on a counter may have its cursor there, and after the store was lost it has
+		if s := &y.shapes[i]; s.Ordering == record.Strict && s.Setting["sequencer"] == nil {
+			s.Sequencer, s.OnRedisDown = "", record.Reject
+		}
+	}
 	y.makeCertificates()
 	y.callers = &callers{Transport: &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true, TLSClientConfig: &tls.Config{RootCAs: y.trusted()}}}
-	y.callers.secret.Store("")
-	y.load = &load.Load{Seed: *seed, Shapes: y.shapes, HTTP: &http.Client{Transport: y.callers}, Pace: 3,
-		Loops: load.Loops{Mixed: 6, Books: 4, Audit: 1, Jobs: 1}}
+	y.callers.secret.Store("none")
+	y.load = &load.Load{Seed: *seed, Shapes: y.shapes, HTTP: &http.Client{Transport: y.callers}, Pace: 3, Token: "theirs",
+		Loops: load.Loops{Mixed: 6, RESP: 2, DropIn: 2, Books: 4, Audit: 1, Jobs: 1, Programs: 2, Machines: 2}}
 
-	y.writer = must.Get(record.Create(filepath.Join(y.dir, "record")))(t)
-	journal := must.Get(load.NewJournal(y.writer, os.Stdout, y.shapes))(t)
+	y.heard = &heard{Writer: must.Get(record.Create(filepath.Join(y.dir, "record")))(t), count: make(map[string]int)}
+	journal := must.Get(load.NewJournal(y.heard, os.Stdout, y.shapes))(t)
 	y.load.Journal = journal
 	world := record.World{Seed: *seed, Store: "bolt, then PostgreSQL", Began: journal.Began.UnixNano(), Nodes: []string{"a", "b", "c"}}
 	for i := range y.shapes {
@@ -176,13 +214,15 @@ func begin(t *testing.T) *year {
 	more := fmt.Sprintf(`,{"name":%q,"increment":10,"offset":1},{"name":%q,"strategy":"snowflake"}]`, sharedType, sharedRacks)
 	y.settings = []string{
 		"SEQD_BIZTYPES=" + strings.TrimSuffix(bizTypes, "]") + more, "SEQD_SNOWFLAKE_BITSRACK=2", "SEQD_SNOWFLAKE_RACK=0", "SEQD_SNOWFLAKE_STATEDIR=.",
-		"SEQD_SEGMENT_ACQUIRETIMEOUT=2s", "SEQD_GAPLESS_ACQUIRETIMEOUT=2s",
+		"SEQD_COMPAT_LEAF=true", "SEQD_COMPAT_TINYID=true", "SEQD_COMPAT_COSID=use", "SEQD_COMPAT_TOKEN=shop",
+		"SEQD_SERVER_STOPTIMEOUT=4s", "SEQD_SEGMENT_ONREDISDOWN=reject", "SEQD_SEGMENT_ACQUIRETIMEOUT=2s", "SEQD_GAPLESS_ACQUIRETIMEOUT=2s",
 		"SEQD_SERVER_TLS_CERTFILE=" + filepath.Join(y.dir, "tls.crt"), "SEQD_SERVER_TLS_KEYFILE=" + filepath.Join(y.dir, "tls.key"),
 		fmt.Sprintf(`SEQD_AUTH_TOKENS=[{"name":"ops","sha256":"%x","scopes":["admin"]},{"name":"watch","sha256":"%x","scopes":["read"]}]`,
 			sha256.Sum256([]byte(operatorSecret)), sha256.Sum256([]byte(watchSecret))),
 	}
+	y.configure("info")
 	for _, name := range world.Nodes {
-		m := &member{year: y, name: name, addr: testenv.ReserveAddr(t), dir: t.TempDir(), program: y.programs[0]}
+		m := &member{year: y, name: name, addr: testenv.ReserveAddr(t), resp: testenv.ReserveAddr(t), dir: t.TempDir(), program: y.programs[0]}
 		y.nodes = append(y.nodes, m)
 		y.load.Nodes = append(y.load.Nodes, m)
 		t.Cleanup(func() {
@@ -218,6 +258,12 @@ func builds(t *testing.T) (programs []string) {
 	return programs
 }
 
+// configure writes the configuration that nodes read again.
+func (y *year) configure(logLevel string) {
+	y.file = filepath.Join(y.dir, "seqd.yaml")
+	must.Do(y.t, os.WriteFile(y.file, fmt.Appendf(nil, "log: {level: %s}\n", logLevel), 0o600))
+}
+
 // makeCertificates makes two certificates, which callers and the operator trust. Nodes have the
 // first.
 func (y *year) makeCertificates() {
@@ -246,24 +292,6 @@ func (y *year) trusted() *x509.CertPool {
 	return pool
 }
 
-// more waits until callers have got more numbers: of a counter without gaps, and of another.
-func (y *year) more(count int64) {
-	y.t.Helper()
-	began := time.Now()
-	defer func() {
-		y.say("   callers got %d more numbers without a gap, in %.1f s", count, time.Since(began).Seconds())
-	}()
-	before := y.load.Journal.Highest()
-	for _, counter := range []string{"order", "bill"} {
-		await.Eventually(y.t, fmt.Sprintf("callers get %d more numbers of %s", count, counter), func() error {
-			if got := y.load.Journal.Highest()[counter] - before[counter]; got < count {
-				return fmt.Errorf("they got %d", got)
-			}
-			return nil
-		})
-	}
-}
-
 // watch makes Prometheus watch these nodes, and the second data centre.
 func (y *year) watch(members []*member) {
 	all := map[string][]string{}
@@ -288,24 +316,6 @@ func (y *year) during(class, target string, marks record.Fault, do func()) {
 	y.load.Journal.Write(record.Entry{Fault: &marks})
 }
 
-// marks writes how far gapless counters have come, as callers know, for the operator. No call is
-// under way meanwhile.
-func (y *year) marks() (file string) {
-	y.load.Sending.Lock()
-	highest := y.load.Journal.Highest()
-	y.load.Sending.Unlock()
-	var lines strings.Builder
-	for counter, number := range highest {
-		bizType, _, _ := strings.Cut(counter, "/")
-		if s := y.load.Shape(bizType); s.Strategy == record.Gapless {
-			fmt.Fprintf(&lines, "%s,%d\n", counter, number)
-		}
-	}
-	file = filepath.Join(y.dir, fmt.Sprintf("callers-%d.csv", y.faults))
-	must.Do(y.t, os.WriteFile(file, []byte(lines.String()), 0o600))
-	return file
-}
-
 // conclude stops the nodes, lets the checker judge what callers got, and prints the table.
 func (y *year) conclude() {
 	for _, m := range y.nodes {
@@ -314,7 +324,7 @@ func (y *year) conclude() {
 		}
 	}
 	y.load.Journal.Write(record.Entry{Done: &record.Done{At: y.load.Journal.Now()}})
-	must.Do(y.t, y.writer.Close())
+	must.Do(y.t, y.heard.Close())
 	report := must.Get(check.File(filepath.Join(y.dir, "record"), check.Options{Shown: 5}))(y.t)
 	y.say("\n%s", report)
 	if report.Total() > 0 {

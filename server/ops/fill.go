@@ -214,7 +214,7 @@ func (f *filling) empty(ctx context.Context) error {
 		return err
 	}
 	if len(counters)+len(kinds)+len(registries) > 0 {
-		return fmt.Errorf("%w: the store is not empty: it has %d registries of machine IDs, and documents of kind %q; give it an empty database or file", ErrSnapshot, len(registries), kinds)
+		return fmt.Errorf("%w: the store is not empty: it has %d registries of machine IDs, and documents of kind %q. Stop every seqd, which may have written them, and give it an empty database or file", ErrSnapshot, len(registries), kinds)
 	}
 	return nil
 }

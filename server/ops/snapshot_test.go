@@ -451,7 +451,7 @@ func TestBadRestores(t *testing.T) {
 		"a gap below 0":                             {Restoring{By: number(-1)}, memory.New(time.Now), "outside 0"},
 		"a store that is not empty":                 {Restoring{Gapless: number(0)}, from, "not empty"},
 		"a store of another cluster":                {Restoring{Gapless: number(0)}, issued(t), "the snapshot is of"},
-		"a store with a document only":              {Restoring{Gapless: number(0)}, withDocument(t), "not empty"},
+		"a store with a document only":              {Restoring{Gapless: number(0)}, withDocument(t), "Stop every seqd"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := Restore(into(t, test.store, 0), cfg, file, test.how, quietly); !errors.Is(err, ErrSnapshot) || !strings.Contains(err.Error(), test.says) {

@@ -147,6 +147,11 @@ func TestRefusals(t *testing.T) {
 			refused(409, "conflict")(s)
 			s.add(record.Entry{Call: &record.Call{Start: 0, End: 1, Node: "a", BizType: order, Kind: record.Admin, Key: "PATCH increment=3", Status: 503, Code: "store_unavailable"}})
 		}, ""},
+		{"a token that is not known", refused(401, "unauthorized"), RuleRefusal},
+		{"the same while the store is restored", func(s *story) {
+			refused(401, "unauthorized")(s)
+			s.fault(0, 1, "disk", "store", func(f *record.Fault) { f.StoreLost = true })
+		}, ""},
 		{"a change that conflicts", func(s *story) { change(s, 409, "conflict") }, ""},
 		{"a change that is a defect", func(s *story) { change(s, 500, "internal") }, RuleRefusal},
 		{"a parse that is a defect", func(s *story) {

@@ -44,7 +44,7 @@ func (h *evidence) checkRefusal(r *Report, c *call, changed map[*bizType]bool) {
 	switch status, known := refusals[c.code]; {
 	case c.status == 0 || c.answered():
 		return
-	case c.code == "unauthorized" && c.status == 401 && c.caller != "": // its token is new, or gone
+	case c.code == "unauthorized" && c.status == 401 && (c.caller != "" || h.storeLost(c.start, c.end)): // its token is new, or gone, or not restored yet
 		return
 	case (c.code == "too_many_reserved" || c.code == "number_void") && c.status == 409 && c.bizType.Strategy == record.Gapless:
 		return

@@ -132,6 +132,9 @@ func (l *Load) exchange(req *http.Request) (status int, header http.Header, body
 	}
 	defer func() { _ = resp.Body.Close() }()
 	body, err = io.ReadAll(resp.Body)
+	if left := req.Context().Err(); err == nil && left != nil && resp.StatusCode == http.StatusServiceUnavailable {
+		err = left // the node answered a caller who had left: over TLS it may hear that until it has hung up
+	}
 	return resp.StatusCode, resp.Header, body, err
 }
 

@@ -39,7 +39,7 @@ func (p *Program) Distribute(ctx context.Context, n Node) (code string) {
 			p.load.SetPool(ctx, n, p.Pool, http.MethodPut, "", machinePool)
 		case "503", "M-01":
 		default:
-			if status != 0 {
+			if status != 0 && !p.load.unrestored(status) {
 				p.load.Journal.Find("%s: a request for a machine ID gets %d %s", p.Name, status, a.Code)
 			}
 		}
@@ -59,7 +59,7 @@ func (p *Program) Guard(ctx context.Context, n Node) {
 	switch status, a := p.ask(ctx, n, http.MethodPatch, fmt.Sprintf("&safeGuardDuration=PT%dS", machineGuard/time.Second)); {
 	case status == http.StatusOK:
 		p.Held.Until = max(p.Held.Until, began.Add(machineGuard-machineSkew).UnixMilli())
-	case status != 0 && status != http.StatusServiceUnavailable && status != http.StatusNotFound && a.Code != "M-03":
+	case status != 0 && status != http.StatusServiceUnavailable && status != http.StatusNotFound && a.Code != "M-03" && !p.load.unrestored(status):
 		p.load.Journal.Find("%s: a guard gets %d %s", p.Name, status, a.Code)
 	}
 }

@@ -175,7 +175,7 @@ func readAnswer(c *respconn.Conn, cmd command) (answer, error) {
 var statuses = map[string]int{
 	"starting": 503, "stopping": 503, "overloaded": 503, "store_unavailable": 503, "redis_unavailable": 503, "clock_rollback": 503, "no_machine_id": 503, "timeout": 503,
 	"rate_limited": 429, "disabled": 409, "unknown_biz_type": 404, "too_many_reserved": 409, "store_failed_over": 409, "conflict": 409,
-	"invalid_request": 400,
+	"invalid_request": 400, "unauthorized": 401,
 }
 
 // refusal reads an error such as "TRYAGAIN timeout: the request took too long".

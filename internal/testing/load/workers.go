@@ -115,11 +115,17 @@ func (p *Program) told(status int, a workerAnswer) string {
 	switch a.Code {
 	case "lease_lost", "no_machine_id", "unknown_pool", "starting", "stopping", "store_unavailable", "overloaded":
 	default:
-		if status >= 300 {
+		if status >= 300 && !p.load.unrestored(status) {
 			p.load.Journal.Find("%s: a request for worker IDs gets %d %s", p.Name, status, a.Code)
 		}
 	}
 	return a.Code
+}
+
+// unrestored reports whether a node may have refused a token that is not in its store, because that is
+// being restored.
+func (l *Load) unrestored(status int) bool {
+	return status == http.StatusUnauthorized && l.Journal.storeLost()
 }
 
 // forget gives up the lease that the program has.
