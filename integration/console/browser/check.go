@@ -81,7 +81,8 @@ func (p *Page) FitsWidth(what string) {
 }
 
 // Looks keeps screenshots of the page in light, dark and narrow, and fails the test if the page is
-// wider than a narrow window. The page has its usual size afterwards, and is light.
+// wider than a narrow window, that of a tablet, or a wide one. The page has its usual size
+// afterwards, and is light.
 func (p *Page) Looks(name string) {
 	p.t.Helper()
 	p.Dark(true)
@@ -91,6 +92,10 @@ func (p *Page) Looks(name string) {
 	p.Resize(Narrow)
 	p.Shot(name + "-narrow")
 	p.FitsWidth(name)
+	for _, width := range []int64{800, 1400} {
+		p.Resize(width)
+		p.FitsWidth(fmt.Sprintf("%s at width %d", name, width))
+	}
 	p.Resize(Width)
 }
 
