@@ -52,7 +52,7 @@ type reloads struct {
 
 // reloadState is what was read last.
 type reloadState struct {
-	version, alike string // see [config.Config.Version]
+	version, alike string // see [config.Config.Version]; alike is that of what the node works with
 	readAt         time.Time
 	restart        bool // what was read needs a restart
 	failed         bool // and what came after it could not be read
@@ -134,7 +134,8 @@ func (r *reloads) apply(read *config.Config, renewed bool) admin.Reloaded {
 	}
 	r.applyLevel(&change)
 	state := &reloadState{readAt: r.base.opts.now(), restart: len(change.Restart) > 0}
-	state.version, state.alike = read.Version()
+	state.version, _ = read.Version()
+	_, state.alike = change.Now.Version() // the node works on with what needs a restart
 	r.state.Store(state)
 	log := r.base.log.Info
 	if state.restart {
