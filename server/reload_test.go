@@ -176,7 +176,9 @@ func TestReloadOfWhatNodesNeedAlike(t *testing.T) {
 	config := func() (c struct{ Version, Alike string }) {
 		t.Helper()
 		var answer struct {
-			Nodes []struct{ Config *struct{ Version, Alike string } }
+			Nodes []struct {
+				Config *struct{ Version, Alike string }
+			}
 		}
 		await.Eventually(t, "the node is listed", func() error {
 			_, body := r.ask(t, "ops", "GET", "/nodes", "")
