@@ -260,6 +260,9 @@ func TestReloadShowsTokensOfTheStore(t *testing.T) {
 	r.wants(t, "POST", "/reload", "", 200)
 	status, body := r.ask(t, made.Secret, "GET", "/seq/order", "")
 	must.Equal(t, status, http.StatusUnauthorized, "the hidden token: %s", body)
+	await.True(t, "the log warns: the caller with the new token owns nothing of the hidden one", func() bool {
+		return r.log.Count("the store has a token with the name of one of the configuration") == 1
+	})
 	r.write(t, tokens())
 	r.wants(t, "POST", "/reload", "", 200)
 	await.Eventually(t, "the token of the store is valid", func() error {
