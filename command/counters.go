@@ -79,7 +79,7 @@ func printStored(ctx context.Context, env *clitool.Env, as remote.CounterForms, 
 			for _, s := range stored {
 				at, _ := time.Parse(time.RFC3339, s.UpdatedAt) // "" is none
 				page = append(page, admin.Standing{
-					Counter: s.Counter, BizType: s.BizType, Key: s.Key, Period: s.Period, Highest: s.Highest, Strategy: s.Strategy, Sequencer: s.Sequencer, UpdatedAt: at,
+					Counter: s.Counter, BizType: s.BizType, Key: s.Key, Period: s.Period, Highest: s.Highest, Strategy: s.Strategy, Sequencer: s.Sequencer, UpdatedAt: at, FailedOver: s.FailedOver,
 				})
 			}
 			return page, next, err

@@ -52,7 +52,7 @@ type reloads struct {
 
 // reloadState is what was read last.
 type reloadState struct {
-	version, alike string // see [config.Config.Version]
+	version, alike string // see [config.Config.Version]; alike is that of what the node works with
 	readAt         time.Time
 	restart        bool // what was read needs a restart
 	failed         bool // and what came after it could not be read
@@ -134,7 +134,8 @@ func (r *reloads) apply(read *config.Config, renewed bool) admin.Reloaded {
 	}
 	r.applyLevel(&change)
 	state := &reloadState{readAt: r.base.opts.now(), restart: len(change.Restart) > 0}
-	state.version, state.alike = read.Version()
+	state.version, _ = read.Version()
+	_, state.alike = change.Now.Version() // the node works on with what needs a restart
 	r.state.Store(state)
 	log := r.base.log.Info
 	if state.restart {
@@ -195,16 +196,16 @@ func (r *reloads) measured() (readAt time.Time, failed, restart bool) {
 	return s.readAt, s.failed, s.restart
 }
 
-// change applies the keys that a reload applies. It reports whether names of tokens are free that tokens of
-// the store may have.
-func (f *front) change(now *config.Config) (freed bool) {
+// change applies the keys that a reload applies. It reports whether the tokens of the store have to be read
+// again: see [access.Tokens.Configure].
+func (f *front) change(now *config.Config) (reread bool) {
 	if f.gate.Guard != nil {
-		freed = f.tokens.Configure(now.Auth.Tokens)
+		reread = f.tokens.Configure(now.Auth.Tokens)
 	}
 	f.gate.Limit(f.limits(now))
 	f.api.Change(opening(now))
 	if err := f.proxies.Become(now.Server.ForwardedHeader, now.Server.TrustedProxies); err != nil {
 		f.base.log.Error("the trusted proxies stay as they were", "error", fmt.Errorf("server.trustedProxies: %w", err)) // never: they were validated
 	}
-	return freed
+	return reread
 }

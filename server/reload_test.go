@@ -170,6 +170,33 @@ func TestReload(t *testing.T) {
 	must.Report(t, r.stop())
 }
 
+// A node says of what all nodes need alike what it works with, not what it has only read.
+func TestReloadOfWhatNodesNeedAlike(t *testing.T) {
+	r := startReloading(t, tokens())
+	config := func() (c struct{ Version, Alike string }) {
+		t.Helper()
+		var answer struct {
+			Nodes []struct {
+				Config *struct{ Version, Alike string }
+			}
+		}
+		await.Eventually(t, "the node is listed", func() error {
+			_, body := r.ask(t, "ops", "GET", "/nodes", "")
+			if err := json.Unmarshal([]byte(body), &answer); err != nil || len(answer.Nodes) != 1 || answer.Nodes[0].Config == nil {
+				return fmt.Errorf("%w: %s", err, body)
+			}
+			return nil
+		})
+		return *answer.Nodes[0].Config
+	}
+	before := config()
+	r.write(t, "jobs: {most: 7}\n"+tokens())
+	r.wants(t, "POST", "/reload", "", 200, `"restart":["jobs.most"]`)
+	after := config()
+	must.Equal(t, after.Version != before.Version, true, "it has read another configuration")
+	must.Equal(t, after.Alike, before.Alike, "it works with the former jobs.most")
+}
+
 // A level that was set by hand stays until the next reload.
 func TestLogLevel(t *testing.T) {
 	r := startReloading(t, tokens())
@@ -233,6 +260,9 @@ func TestReloadShowsTokensOfTheStore(t *testing.T) {
 	r.wants(t, "POST", "/reload", "", 200)
 	status, body := r.ask(t, made.Secret, "GET", "/seq/order", "")
 	must.Equal(t, status, http.StatusUnauthorized, "the hidden token: %s", body)
+	await.True(t, "the log warns: the caller with the new token owns nothing of the hidden one", func() bool {
+		return r.log.Count("the store has a token with the name of one of the configuration") == 1
+	})
 	r.write(t, tokens())
 	r.wants(t, "POST", "/reload", "", 200)
 	await.Eventually(t, "the token of the store is valid", func() error {

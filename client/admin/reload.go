@@ -11,8 +11,8 @@ import (
 
 // NodeConfig says which configuration a node has read.
 type NodeConfig struct {
-	// Version is the same at nodes whose configurations say the same, secrets aside, and Alike if they say
-	// the same of what all nodes need alike.
+	// Version is the same at nodes that have read the same, secrets aside, and Alike at those that work
+	// with the same values of what all nodes need alike: a reload does not change it.
 	Version string    `json:"version"`
 	Alike   string    `json:"alike"`
 	ReadAt  time.Time `json:"readAt"`

@@ -26,6 +26,9 @@ type Standing struct {
 	// UpdatedAt is when a gapless counter changed. Of another counter it is when a node last took a
 	// range of numbers from it. Zero if that is not known.
 	UpdatedAt time.Time `json:"updatedAt,omitzero"`
+	// FailedOver is true if the store has failed over since, and may have lost what was taken last:
+	// then numbers above Highest may have been issued. The next one begins above a gap.
+	FailedOver bool `json:"failedOver,omitempty"`
 }
 
 // Counters returns a page of the counters of a biz type, or of all if bizType is "", in byte order of

@@ -22,7 +22,7 @@ func PrintCounters(ctx context.Context, env *clitool.Env, as CounterForms, get f
 		env: env, field: "counters",
 		titles: []string{"COUNTER", "HIGHEST", "KEY", "PERIOD", "STRATEGY", "SEQUENCER", "CHANGED"},
 		row: func(s admin.Standing) []string {
-			return []string{s.Counter, fmt.Sprint(s.Highest), dash(s.Key), dash(s.Period), dash(s.Strategy), s.Sequencer, brief(s.UpdatedAt, "-")}
+			return []string{s.Counter, fmt.Sprint(s.Highest), dash(s.Key), dash(s.Period), dash(s.Strategy), sequencer(s), brief(s.UpdatedAt, "-")}
 		},
 	}
 	switch {
@@ -30,7 +30,7 @@ func PrintCounters(ctx context.Context, env *clitool.Env, as CounterForms, get f
 		l.titles = []string{"counter", "highest", "bizType", "key", "period", "strategy", "sequencer", "updatedAt"}
 		l.row = func(s admin.Standing) []string {
 			return []string{
-				sheet.ID(s.Counter), sheet.Number(s.Highest), sheet.ID(s.BizType), sheet.ID(s.Key), sheet.ID(s.Period), s.Strategy, s.Sequencer, exact(s.UpdatedAt),
+				sheet.ID(s.Counter), sheet.Number(s.Highest), sheet.ID(s.BizType), sheet.ID(s.Key), sheet.ID(s.Period), s.Strategy, sequencer(s), exact(s.UpdatedAt),
 			}
 		}
 		l.write = writeCSV
@@ -45,6 +45,14 @@ func PrintCounters(ctx context.Context, env *clitool.Env, as CounterForms, get f
 		l.write = writeMarks
 	}
 	return l.run(ctx, get)
+}
+
+// sequencer says who gives out the next number, and whether the highest one may be too low.
+func sequencer(s admin.Standing) string {
+	if s.FailedOver {
+		return s.Sequencer + " (failed over)"
+	}
+	return s.Sequencer
 }
 
 // writeCSV writes rows as CSV. The first row of a file has the titles.

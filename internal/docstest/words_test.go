@@ -33,7 +33,7 @@ var words = strings.Fields(`
 15m 1m 5m above addr after ahead alike alsoRefused applied arch at attempts backend backends bitsMachine bitsSequence bizType bizTypes bizTypesFrom build busiest bytes caller
 catalogue change channel clockOffsetMs cluster code command commands common complete config configured confirmed connections coordination coordinator count counter counters
 createdAt createdBy current data dead default definition definitions degraded deleted deliveries detail details disabled documents done drainDelayMs driver
-dropped dryRun enabled encrypted endedAt epoch error event events every exactlyOneOf example expires expiresAt failed failedAt figures file files findings first
+dropped dryRun enabled encrypted endedAt epoch error event events every exactlyOneOf example expires expiresAt failed failedAt failedOver figures file files findings first
 format found free from fromId gap gapless gapMs gaps go goversion handler held help highest history holders host id ids inAll inFlight inHand instance
 intervalMs issued job jobs key keyFile keys kind last lastAt lastsMs latency layout leader lease left leftMs leftOut level lines machineId machineIds max
 maxConnections messages method metrics min missed movedMs name next nextAt node nodeId nodes notAfter notBefore number numbers numbersPerSecond once onOverflow

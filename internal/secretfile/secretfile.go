@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync"
 )
 
 // most is how many bytes a secret may have.
@@ -35,15 +36,20 @@ func Read(path string) (string, error) {
 	}
 }
 
-// Again returns the secret that is in a file now. It returns was if path is "", or while the file
-// cannot be read.
-func Again(path, was string) string {
+// Follow returns a function that returns the secret in a file as it is now. While the file cannot be
+// read, or good says that its secret is not for this use, the function returns the last one that was,
+// at first was. It always returns was if path is "". If good is nil, every secret is good.
+func Follow(path, was string, good func(secret string) bool) func() string {
 	if path == "" {
+		return func() string { return was }
+	}
+	var mu sync.Mutex
+	return func() string {
+		mu.Lock()
+		defer mu.Unlock()
+		if now, err := Read(path); err == nil && (good == nil || good(now)) {
+			was = now
+		}
 		return was
 	}
-	now, err := Read(path)
-	if err != nil {
-		return was
-	}
-	return now
 }

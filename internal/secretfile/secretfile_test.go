@@ -33,10 +33,16 @@ func TestRead(t *testing.T) {
 	}
 }
 
-func TestAgain(t *testing.T) {
+// A secret that cannot be read, or is not good, leaves the one before in use, not the first one.
+func TestFollow(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "secret")
-	must.Equal(t, Again("", "was"), "was", "without a file")
-	must.Equal(t, Again(path, "was"), "was", "while there is none")
-	must.Do(t, os.WriteFile(path, []byte("new\n"), 0o600))
-	must.Equal(t, Again(path, "was"), "new", "once there is one")
+	must.Equal(t, Follow("", "first", nil)(), "first", "without a file")
+	now := Follow(path, "first", func(secret string) bool { return secret != "another's" })
+	must.Equal(t, now(), "first", "while there is no file")
+	must.Do(t, os.WriteFile(path, []byte("second\n"), 0o600))
+	must.Equal(t, now(), "second", "once there is one")
+	must.Do(t, os.WriteFile(path, []byte("another's"), 0o600))
+	must.Equal(t, now(), "second", "while it has one that is not good")
+	must.Do(t, os.Remove(path))
+	must.Equal(t, now(), "second", "while it is away")
 }

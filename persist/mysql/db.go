@@ -55,8 +55,9 @@ func connect(opts Options) (d *db, where string, err error) {
 	if err := force(cfg, opts.Timeout); err != nil {
 		return nil, "", errParse
 	}
+	present := present(opts)
 	err = cfg.Apply(library.BeforeConnect(func(_ context.Context, c *library.Config) error {
-		if fresh, err := parseDSN(secretfile.Again(opts.DSNFile, opts.DSN)); err == nil {
+		if fresh, err := parseDSN(present()); err == nil {
 			c.User, c.Passwd = fresh.User, fresh.Passwd
 		}
 		return nil
@@ -82,6 +83,12 @@ func connect(opts Options) (d *db, where string, err error) {
 	d.pool.SetConnMaxIdleTime(idleTime)
 	d.pool.SetConnMaxLifetime(life)
 	return d, fmt.Sprintf("%s at %s", cfg.DBName, cfg.Addr), nil
+}
+
+// present returns a function that returns the data source name with the present login. That of another
+// database is not for this one, which needs a restart.
+func present(opts Options) func() string {
+	return secretfile.Follow(opts.DSNFile, opts.DSN, func(dsn string) bool { return withoutLogin(dsn) == withoutLogin(opts.DSN) })
 }
 
 // sender is a pool, a connection or a transaction.

@@ -1,8 +1,12 @@
 package mysql
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 func TestCheckDSN(t *testing.T) {
@@ -79,5 +83,20 @@ func TestSameButLogin(t *testing.T) {
 		if got := (&Settings{DSN: dsn}).SameButLogin(&Settings{DSN: other}); got != same {
 			t.Errorf("%s is the same: %v", other, got)
 		}
+	}
+}
+
+// A file that names another database, which needs a restart, changes no login.
+func TestLoginOfAnotherDatabase(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "dsn")
+	now := present(Options{DSN: "u:first@tcp(a)/db", DSNFile: file})
+	for _, tt := range []struct{ dsn, want string }{
+		{"v:second@tcp(a)/db", "v:second@tcp(a)/db"},
+		{"w:third@tcp(b)/db", "v:second@tcp(a)/db"},
+		{"w:third@tcp(a)/other", "v:second@tcp(a)/db"},
+		{"x:fourth@tcp(a)/db", "x:fourth@tcp(a)/db"},
+	} {
+		must.Do(t, os.WriteFile(file, []byte(tt.dsn), 0o600))
+		must.Equal(t, now(), tt.want, "after %s", tt.dsn)
 	}
 }

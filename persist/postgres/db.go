@@ -70,8 +70,10 @@ func connect(opts Options) (d *db, where string, err error) {
 	c.DefaultQueryExecMode = pgx.QueryExecModeExec
 	c.OnNotice = notice
 	own := ownParameters(opts.Timeout, c.RuntimeParams)
+	// The login of another database is not for this one: that needs a restart.
+	present := secretfile.Follow(opts.URLFile, opts.URL, func(url string) bool { return withoutLogin(url) == withoutLogin(opts.URL) })
 	cfg.BeforeConnect = func(_ context.Context, c *pgx.ConnConfig) error {
-		readAgain(c, secretfile.Again(opts.URLFile, opts.URL))
+		readAgain(c, present())
 		if !d.bare.Load() {
 			for name, value := range own {
 				c.RuntimeParams[name] = value

@@ -5,10 +5,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/seqd/seqd/internal/testing/must"
+	"github.com/seqd/seqd/persist/sqlstore"
 )
 
 func TestCheckURL(t *testing.T) {
@@ -78,6 +80,25 @@ func TestFilesOfURLAreReadAgain(t *testing.T) {
 	put("second")
 	if readAgain(c, url); c.Password != "second" || len(c.Fallbacks) == 0 {
 		t.Errorf("the password is %s, with %d more servers", c.Password, len(c.Fallbacks))
+	}
+}
+
+// A file that names another database, which needs a restart, changes no login.
+func TestLoginOfAnotherDatabase(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "url")
+	d, _, err := connect(Options{URL: "postgres://u:first@a/db", URLFile: file, Options: sqlstore.Options{MaxConnections: 1, Timeout: time.Second}})
+	must.Do(t, err)
+	defer d.pool.Close()
+	for _, tt := range []struct{ url, want string }{
+		{"postgres://v:second@a/db", "v second"},
+		{"postgres://w:third@b/db", "v second"},
+		{"postgres://w:third@a/other", "v second"},
+		{"postgres://x:fourth@a/db", "x fourth"},
+	} {
+		must.Do(t, os.WriteFile(file, []byte(tt.url), 0o600))
+		cfg := d.pool.Config()
+		must.Do(t, cfg.BeforeConnect(t.Context(), cfg.ConnConfig))
+		must.Equal(t, cfg.ConnConfig.User+" "+cfg.ConnConfig.Password, tt.want, "after %s", tt.url)
 	}
 }
 

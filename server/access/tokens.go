@@ -97,9 +97,10 @@ func byName(tokens []Token) map[string]Token {
 	return names
 }
 
-// Configure replaces the tokens of the configuration, from the next request on. It reports whether names
-// are free now that a token of the store may have: then the caller calls [Tokens.Reload].
-func (t *Tokens) Configure(tokens []Token) (freed bool) {
+// Configure replaces the tokens of the configuration, from the next request on. It reports whether it has
+// shown or hidden tokens that the store may have: then the caller calls [Tokens.Reload], which reads the
+// shown ones and warns of the hidden ones.
+func (t *Tokens) Configure(tokens []Token) (reread bool) {
 	names := byName(tokens)
 	t.memory.replace(func(known map[string]Token) map[string]Token {
 		t.config.Store(&names)
@@ -109,11 +110,11 @@ func (t *Tokens) Configure(tokens []Token) (freed bool) {
 			if !fixed && token.Source == FromAPI {
 				now[name] = token
 			}
-			freed = freed || !fixed && token.Source == FromConfig
+			reread = reread || fixed != (token.Source == FromConfig)
 		}
 		return now
 	})
-	return freed
+	return reread
 }
 
 // fixed returns the token of this name that the configuration has.

@@ -24,6 +24,9 @@ type Standing struct {
 	// UpdatedAt is when a gapless counter changed. Of another counter it is when a node last took a
 	// range of numbers from it. "" if that is not known.
 	UpdatedAt string `json:"updatedAt,omitempty"`
+	// FailedOver is true if the store has failed over since, and may have lost what was taken last:
+	// then numbers above Highest may have been issued. The next one begins above a gap.
+	FailedOver bool `json:"failedOver,omitempty"`
 }
 
 // Standings shows how far counters have come, and changes nothing. It is safe for concurrent use. Its

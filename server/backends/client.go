@@ -57,8 +57,9 @@ func newRedis(cfg config.Redis, dial dialer) redis.UniversalClient {
 	peers.Together = cfg.MasterName != ""
 	dial = peers.Dial(new(redisbound.Bound).Dial(dial))
 	hook := bound{cfg.Timeout}
+	present := secretfile.Follow(cfg.PasswordFile, cfg.Password, nil)
 	login := func(context.Context) (username, password string, err error) {
-		return cfg.Username, secretfile.Again(cfg.PasswordFile, cfg.Password), nil
+		return cfg.Username, present(), nil
 	}
 	maint := &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	switch {

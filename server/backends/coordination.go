@@ -25,7 +25,7 @@ func NewCoordinator(ctx context.Context, cfg config.Coordination, cluster string
 		return nil, err
 	}
 	options := coordination.Options{Addrs: cfg.Addrs, Prefix: cfg.Folder(cluster), Timeout: cfg.Timeout, Dial: dial}
-	options.Token = func() string { return secretfile.Again(cfg.TokenFile, cfg.Token) }
+	options.Token = secretfile.Follow(cfg.TokenFile, cfg.Token, nil)
 	if cfg.Driver == config.CoordinateConsul {
 		return consul.New(options), nil
 	}

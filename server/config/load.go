@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -35,7 +36,7 @@ func Load(src Sources) (*Config, error) {
 	if ext := filepath.Ext(src.File); !slices.Contains([]string{".yaml", ".yml", ".json"}, ext) {
 		return nil, fmt.Errorf("read configuration %s: the name must end in .yaml, .yml or .json", src.File)
 	}
-	text, err := os.ReadFile(src.File)
+	text, err := readFile(src.File)
 	if err != nil {
 		return nil, fmt.Errorf("read configuration: %w", err)
 	}
@@ -48,6 +49,24 @@ func Load(src Sources) (*Config, error) {
 		return nil, fmt.Errorf("read configuration %s: %w", src.File, err)
 	}
 	return load(tree, src)
+}
+
+// largestFile is how many bytes a configuration may have. A node that issues reads it again: a wrong file
+// must not take its memory.
+const largestFile = 16 << 20
+
+// readFile reads a file that is not larger than a configuration may be.
+func readFile(name string) ([]byte, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close() // it was only read
+	text, err := io.ReadAll(io.LimitReader(file, largestFile+1))
+	if err == nil && len(text) > largestFile {
+		err = fmt.Errorf("%s has more than %d bytes: it is not a configuration of seqd", name, largestFile)
+	}
+	return text, err
 }
 
 // LoadYAML is Load with the text of a file instead of its name.

@@ -432,6 +432,16 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 	}
 }
 
+// A node reads its configuration again while it issues, so a wrong file must not take its memory.
+func TestFileThatIsTooLarge(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "seqd.yaml")
+	file := must.Get(os.Create(path))(t)
+	must.Do(t, file.Truncate(1<<40)) // it takes no room on disk
+	must.Do(t, file.Close())
+	_, err := config.Load(config.Sources{File: path})
+	wantError(t, err, "it is not a configuration of seqd")
+}
+
 func TestShippedFiles(t *testing.T) {
 	files, err := filepath.Glob("../../configs/*.yaml")
 	if err != nil || len(files) == 0 {

@@ -133,7 +133,7 @@ func (n *namer) standing(ctx context.Context, name string, c *persist.Counter, d
 	}
 	s = admin.Standing{Counter: name, BizType: bizType, Key: parsed.Key, Period: parsed.Period.String()}
 	if c != nil {
-		s.Highest, s.Sequencer, s.UpdatedAt = c.Max, sequencer(c.Epoch), shown(c.Timestamp)
+		s.Highest, s.Sequencer, s.UpdatedAt, s.FailedOver = c.Max, sequencer(c.Epoch), shown(c.Timestamp), c.FailedOver
 	}
 	if d != nil {
 		state, err := ledger.Decode(d)
@@ -141,7 +141,7 @@ func (n *namer) standing(ctx context.Context, name string, c *persist.Counter, d
 			return s, false, fmt.Errorf("%s: %w", name, err)
 		}
 		if c == nil || state.Last >= c.Max { // otherwise the biz type is gapless no more
-			s.Highest, s.Sequencer, s.UpdatedAt = state.Last, "ledger", shown(d.Timestamp)
+			s.Highest, s.Sequencer, s.UpdatedAt, s.FailedOver = state.Last, "ledger", shown(d.Timestamp), false
 		}
 	}
 	if bizType != n.bizType {

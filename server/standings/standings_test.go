@@ -1,6 +1,7 @@
 package standings_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -55,4 +56,27 @@ bizTypes:
 	if e, ok := errors.AsType[*seqd.Error](err); !ok || e.Code != seqd.CodeStoreUnavailable {
 		t.Error(err)
 	}
+}
+
+// failedOver is a store that has failed over: its counters may have lost what was taken last.
+type failedOver struct{ persist.Store }
+
+type failedOverCounters struct{ persist.Counters }
+
+func (s failedOver) Counters() persist.Counters { return failedOverCounters{s.Store.Counters()} }
+
+func (c failedOverCounters) Read(ctx context.Context, name string) (persist.Counter, error) {
+	known, err := c.Counters.Read(ctx, name)
+	known.FailedOver, known.Epoch = true, ""
+	return known, err
+}
+
+// After a failover numbers above the highest one may have been issued, and a counter says so.
+func TestShowAfterFailover(t *testing.T) {
+	store := memory.New(time.Now)
+	must.Do(t, store.Counters().Create(t.Context(), persist.Counter{BizTag: "order", Max: 7, Step: 1}))
+	cfg := must.Get(config.LoadYAML([]byte("store: {driver: memory}\nbizTypes: [{name: order}]"), config.Sources{}))(t)
+	r := &standings.Reader{Config: cfg, Store: failedOver{store}}
+	must.Equal(t, must.Get(r.Show(t.Context(), "order", "", 0))(t),
+		admin.Standing{Counter: "order", BizType: "order", Highest: 7, Strategy: "segment", Sequencer: "node", FailedOver: true})
 }
