@@ -65,7 +65,8 @@ type back struct {
 	coordinator   coordination.Coordinator // nil without
 	jobs          *jobs.Jobs               // see openJobs
 	events        *events.Streams
-	space         space
+	disks         []*disk
+	certificates  []*clientCertificate
 	schedule      schedule
 	subscriptions *subscriptions.Subscriptions // see openSubscriptions
 	figures       *figures.Figures
@@ -151,9 +152,7 @@ func (b *back) openStore(ctx context.Context) (err error) {
 	}
 	if counts := b.base.telemetry.metrics; counts != nil {
 		b.opening.Took, b.opening.Synced = counts.StoreTook, counts.Synced
-		if path, ok := b.base.cfg.Store.File(); ok {
-			b.base.background.run(ctx, func(ctx context.Context) { b.space.watch(ctx, path) })
-		}
+		b.watchFiles(ctx)
 	}
 	b.store, err = backends.OpenStore(ctx, b.base.cfg.Store, b.opening)
 	if err != nil {

@@ -117,7 +117,8 @@ func (b *back) tell(s *metrics.Source) {
 	}
 	s.Jobs = func() metrics.Jobs { return metrics.Jobs(b.jobs.Measure()) }
 	s.Deliveries = func() metrics.Deliveries { return metrics.Deliveries(b.subscriptions.Figures()) }
-	s.Pools, s.StoreFile, s.Snapshots = b.tellPools, b.space.get, b.tellSnapshots
+	s.Pools, s.Snapshots = b.tellPools, b.tellSnapshots
+	s.Disks, s.ClientCertificates = b.tellDisks, b.tellCertificates
 	if b.store.Store.Shared() {
 		s.Mixed = b.nodes.Mixed
 	}

@@ -2,9 +2,6 @@ package server
 
 import (
 	"context"
-	"os"
-	"path/filepath"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -50,47 +47,4 @@ func (b *back) tellPools(tell func(backend string, p metrics.ConnPool)) {
 	tell("redis", metrics.ConnPool{
 		InUse: int(s.TotalConns) - int(s.IdleConns), Most: b.redis.Most(), Waits: int64(s.WaitCount), Waited: time.Duration(s.WaitDurationNs),
 	})
-}
-
-// spaceEvery is how often a node looks how much space the store takes. A scrape does not look itself: a
-// disk can hang.
-const spaceEvery = 15 * time.Second
-
-// space is what a store that is a file takes, and what its disk has.
-type space struct{ seen atomic.Pointer[[3]int64] }
-
-// watch looks until ctx ends.
-func (s *space) watch(ctx context.Context, path string) {
-	for ticker := time.NewTicker(spaceEvery); ; {
-		s.look(path)
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			ticker.Stop()
-			return
-		}
-	}
-}
-
-// look reads the sizes. If that fails, they are not known.
-func (s *space) look(path string) {
-	var file int64
-	for _, name := range []string{path, path + "-history"} {
-		if info, err := os.Stat(name); err == nil {
-			file += info.Size()
-		}
-	}
-	free, disk, ok := diskSpace(filepath.Dir(path))
-	if !ok || file == 0 {
-		s.seen.Store(nil)
-		return
-	}
-	s.seen.Store(&[3]int64{file, free, disk})
-}
-
-func (s *space) get() (file, free, disk int64, ok bool) {
-	if seen := s.seen.Load(); seen != nil {
-		return seen[0], seen[1], seen[2], true
-	}
-	return 0, 0, 0, false
 }

@@ -148,7 +148,7 @@ func (s *shell) run(text string) (output string, code int) {
 
 var (
 	// looks matches commands that change nothing. What they look for may take a moment, so they are repeated.
-	looks   = regexp.MustCompile(`^(curl -?\S* ?\S+/(readyz|metrics)|ls|seqd (doctor|nodes|counters|failover --config|tokens list|audit|history show))`)
+	looks   = regexp.MustCompile(`^(curl -?\S* ?\S+/(readyz|metrics)|curl -H [^|]*/(history|audit)\?|ls|seqd (doctor|nodes|counters|failover --config|tokens list|audit|history show))`)
 	comment = regexp.MustCompile(`(?m)\s+#.*$`)
 	space   = regexp.MustCompile(`\s+`)
 )

@@ -13,7 +13,7 @@ systemctl() {
 		case $1 in
 		stop | restart | kill)
 			pid=$(cat "pid-$node")
-			[ "$1" != kill ] && kill -TERM "$pid" || kill -KILL "$pid"
+			[ "$1" != kill ] && kill -TERM "$pid" 2>/dev/null || kill -KILL "$pid" 2>/dev/null
 			while kill -0 "$pid" 2>/dev/null; do sleep 0.05; done
 			;;&
 		reload) kill -HUP "$(cat "pid-$node")" ;;
@@ -27,10 +27,21 @@ launch() {
 	local addr=ADDR_${1//-/_}
 	SEQD_SERVER_ADDR=${!addr} seqd --config seqd.yaml >>"log-$1" 2>&1 &
 	echo $! >"pid-$1"
-	while ! curl "${!addr}/readyz" | grep -qE '"(ready|degraded)"'; do
+	while ! curl "$SCHEME${!addr}/readyz" | grep -qE '"(ready|degraded)"'; do
 		kill -0 "$(cat "pid-$1")" 2>/dev/null || return 1
 		sleep 0.05
 	done
 }
 
 redis-cli() { command redis-cli -h "$REDIS_HOST" -p "$REDIS_PORT" "$@"; }
+
+# authority makes a certificate authority, and pair NAME DAYS a certificate of it, NAME.crt, and its key, NAME.key.
+authority() {
+	openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 100 -subj /CN=authority \
+		-keyout authority.key -out authority.crt 2>/dev/null
+}
+pair() {
+	openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=seqd -keyout "$1.key" 2>/dev/null |
+		openssl x509 -req -days "$2" -CA authority.crt -CAkey authority.key -CAcreateserial -out "$1.crt" \
+			-extfile <(echo subjectAltName=DNS:localhost,IP:127.0.0.1) 2>/dev/null
+}

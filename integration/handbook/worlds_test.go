@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/seqd/seqd/integration/testenv"
@@ -20,6 +21,10 @@ type world struct {
 	redis bool
 	// tokens: nodes ask for tokens, and the shell has that of an administrator.
 	tokens bool
+	// tls: the node speaks HTTPS, and a new certificate is there.
+	tls bool
+	// disk is the size of the disk of data, if it is not that of the machine.
+	disk string
 	// empty: the page writes the configuration, and starts what it needs.
 	empty bool
 }
@@ -46,21 +51,23 @@ type page struct {
 }
 
 var pages = map[string]page{
-	"audit.md":      {issued, []world{withTokens(alone), withTokens(onPG)}},
-	"backup.md":     {issued, []world{alone, onPG, onSQL}},
-	"changes.md":    {issued, []world{withRedis}},
-	"disk.md":       {issued, []world{alone}},
-	"failover.md":   {issued, []world{{store: "standby", nodes: 2}}},
-	"first-week.md": {":", []world{{store: "bolt", nodes: 1, empty: true}}},
-	"growth.md":     {issued, []world{alone}},
-	"move.md":       {issued, []world{alone}},
-	"overload.md":   {issued, []world{alone}},
-	"raise.md":      {sold, []world{alone, onPG}},
-	"redis-away.md": {issued, []world{withRedis}},
-	"restore.md":    {backedUp, []world{alone, onPG, onSQL}},
-	"rotation.md":   {stolen, []world{withTokens(withRedis), withTokens(onSQL)}},
-	"store-away.md": {issued, []world{withRedis}},
-	"upgrade.md":    {issued, []world{onPG}},
+	"audit.md":        {issued, []world{withTokens(alone), withTokens(onPG)}},
+	"backup.md":       {issued, []world{alone, onPG, onSQL}},
+	"certificates.md": {issued, []world{{store: "bolt", nodes: 1, tls: true}}},
+	"changes.md":      {issued, []world{withRedis}},
+	"damaged.md":      {damaged, []world{alone}},
+	"disk.md":         {full, []world{{store: "bolt", nodes: 1, disk: "2m"}}},
+	"failover.md":     {issued, []world{{store: "standby", nodes: 2}}},
+	"first-week.md":   {":", []world{{store: "bolt", nodes: 1, empty: true}}},
+	"growth.md":       {issued, []world{alone}},
+	"move.md":         {issued, []world{alone}},
+	"overload.md":     {issued, []world{alone}},
+	"raise.md":        {sold, []world{alone, onPG}},
+	"redis-away.md":   {issued, []world{withRedis}},
+	"restore.md":      {backedUp, []world{alone, onPG, onSQL}},
+	"rotation.md":     {stolen, []world{withTokens(withRedis), withTokens(onSQL)}},
+	"store-away.md":   {issued, []world{withRedis}},
+	"upgrade.md":      {issued, []world{onPG}},
 }
 
 const (
@@ -74,6 +81,18 @@ fi`
 	stolen = issued + `
 seqd tokens create shop --scope issue:order
 seqd tokens create heir --scope admin --token $(seqd tokens create thief --scope admin --json | jq -r .secret)`
+	// damaged: a disk wrote other bytes into the store.
+	damaged = issued + `
+seqd snapshot save seqd.snapshot --addr $SEQD_CLIENT_ADDR && seqd next order -n 900 && systemctl stop seqd
+for file in data/seqd.db data/seqd.db-history; do
+	head -c $(($(stat -c %s $file) - 8192)) /dev/urandom | dd of=$file bs=4096 seek=2 conv=notrunc status=none
+done
+! systemctl start seqd`
+	// full: the disk is full, and so is the file: the store has no free page for another record.
+	full = issued + `
+cat /dev/zero 2>/dev/null >data/core.4711
+i=0; while echo 'step: 10' | seqd biz-types put old-$i 2>/dev/null; do i=$((i + 1)); done
+true`
 	// backedUp: a page of backups was followed, and more was issued.
 	backedUp = issued + `
 echo 'step: 10' | seqd biz-types put old
@@ -121,7 +140,7 @@ func (w world) start(t *testing.T) *running {
 	first := testenv.ReserveAddr(t)
 	env := []string{
 		"PATH=" + filepath.Dir(node.Program(t)) + ":" + os.Getenv("PATH"), "HOME=" + r.folder, "NODES=node-1", "STORE=" + w.store, "ADDR_node_1=" + first,
-		"SEQD_CLIENT_ADDR=http://" + first, "SEQD_SERVER_WRITETIMEOUT=5m",
+		"SEQD_SERVER_WRITETIMEOUT=5m",
 	}
 	replace := []string{"localhost:8080", first, "127.0.0.1:8080", first, "node-1:8080", first}
 	for i := 2; i <= w.nodes; i++ {
@@ -129,7 +148,13 @@ func (w world) start(t *testing.T) *running {
 		env = append(env, fmt.Sprintf("ADDR_node_%d=%s", i, addr), fmt.Sprintf("NODES=node-1 node-%d", i))
 		replace = append(replace, fmt.Sprintf("node-%d:8080", i), addr)
 	}
-	config := "server: {addr: " + first + "}\n" + definitions
+	server, scheme := "addr: "+first, "http://"
+	if w.tls {
+		server, scheme = server+", tls: {certFile: tls.crt, keyFile: tls.key}", "https://"
+		env = append(env, "CURL_CA_BUNDLE=authority.crt", "SSL_CERT_FILE=authority.crt")
+	}
+	env = append(env, "SCHEME="+scheme, "SEQD_CLIENT_ADDR="+scheme+first)
+	config := "server: {" + server + "}\n" + definitions
 	if w.redis {
 		redis := testenv.StartRedis(t, "user seqd on >old ~seqd:* &seqd:* +@all")
 		host, port := split(redis.Addr())
@@ -173,7 +198,13 @@ func (w world) start(t *testing.T) *running {
 		env = append(env, "SEQD_CLIENT_TOKEN="+adminToken)
 	}
 	r.addrs = strings.NewReplacer(replace...)
+	if w.disk != "" {
+		mount(t, filepath.Join(r.folder, "data"), w.disk)
+	}
 	r.shell = newShell(t, r.folder, env)
+	if w.tls {
+		r.run("authority && pair tls 10 && pair new 90")
+	}
 	if !w.empty {
 		must.Do(t, os.WriteFile(filepath.Join(r.folder, "seqd.yaml"), []byte(config), 0o600))
 		if out, code := r.run("systemctl start seqd"); code != 0 {
@@ -181,6 +212,16 @@ func (w world) start(t *testing.T) *running {
 		}
 	}
 	return r
+}
+
+// mount gives a folder a disk of its own.
+func mount(t *testing.T, folder, size string) {
+	t.Helper()
+	must.Do(t, os.Mkdir(folder, 0o700))
+	if err := syscall.Mount("tmpfs", folder, "tmpfs", 0, "size="+size); err != nil {
+		t.Fatalf("mount a tmpfs (this test needs root): %v", err)
+	}
+	t.Cleanup(func() { must.Report(t, syscall.Unmount(folder, syscall.MNT_DETACH)) })
 }
 
 func split(addr string) (host, port string) {

@@ -38,7 +38,8 @@ func lookAt(opts Options) (o opened, err error) {
 		return o, fmt.Errorf("%w: %s is empty, which seqd never leaves behind", persist.ErrInvalid, opts.Path)
 	}
 	err = guarded(func() (err error) {
-		o.db, err = bbolt.Open(opts.Path, 0o600, &bbolt.Options{Timeout: opts.LockTimeout, ReadOnly: true, OpenFile: func(name string, _ int, _ os.FileMode) (*os.File, error) {
+		// With the list of free pages, which seqd reads at its start: doctor must not call a file good that a start refuses.
+		o.db, err = bbolt.Open(opts.Path, 0o600, &bbolt.Options{Timeout: opts.LockTimeout, ReadOnly: true, PreLoadFreelist: true, OpenFile: func(name string, _ int, _ os.FileMode) (*os.File, error) {
 			f, err := os.Open(name)
 			if err != nil {
 				return nil, err

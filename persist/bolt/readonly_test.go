@@ -1,9 +1,12 @@
 package bolt_test
 
 import (
+	"bytes"
+	"encoding/binary"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -32,5 +35,21 @@ func TestReadOnly(t *testing.T) {
 	}
 	if entries, err := os.ReadDir(filepath.Dir(opts.Path)); err != nil || len(entries) != 1 {
 		t.Errorf("%v, %v", entries, err)
+	}
+}
+
+// A list of free pages that a start refuses is refused here too: doctor must not call such a file good.
+func TestReadOnlyRefusesFreePages(t *testing.T) {
+	opts := bolt.Options{Path: filepath.Join(t.TempDir(), "seqd.db"), LockTimeout: time.Second, Now: time.Now}
+	must.Do(t, must.Get(bolt.Open(opts))(t).Close())
+	content := must.Get(os.ReadFile(opts.Path))(t)
+	page := os.Getpagesize()
+	for meta := range 2 { // each names the page with its list behind its own header and the root
+		list := int(binary.NativeEndian.Uint64(content[meta*page+48:])) * page
+		copy(content[list:], bytes.Repeat([]byte{0xbd}, 16))
+	}
+	must.Do(t, os.WriteFile(opts.Path, content, 0o600))
+	if _, err := bolt.OpenReadOnly(opts); err == nil || !strings.Contains(err.Error(), opts.Path) || !strings.Contains(err.Error(), "freelist") {
+		t.Error(err)
 	}
 }

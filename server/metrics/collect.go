@@ -24,14 +24,17 @@ type Source struct {
 	Backends func(tell func(name string, up bool))
 	// Pools reports the state of the pool of connections to each back end that has one.
 	Pools func(tell func(backend string, p ConnPool))
-	// StoreFile returns the size of the files of the store, and the free space and the size of their
-	// disk, in bytes. ok is false if the store is no file, or if that is not known.
-	StoreFile func() (file, free, disk int64, ok bool)
+	// Disks tells, by what it is for, the free space and the size of each disk that seqd writes to, in bytes. Of that
+	// of the store, which is a file then, it tells how large its files are.
+	Disks func(tell func(kind string, files, free, size int64))
 	// Snapshots returns what is known of scheduled snapshots. ok is false if there are none.
 	Snapshots func() (s Snapshots, ok bool)
 	// Certificate returns until when the certificate of the service is valid, how often it could not
 	// be read again, and whether that is so now.
 	Certificate func() (until time.Time, failures int64, stale bool)
+	// ClientCertificates tells until when each certificate is valid that seqd shows to servers, in
+	// seconds since 1970, by the key of its file.
+	ClientCertificates func(tell func(key string, until int64))
 	// FailedOver returns why an operator has to look at the store, nil if nobody has to. ok is
 	// false if the store cannot fail over.
 	FailedOver func() (why *seqd.Error, ok bool)
@@ -242,12 +245,14 @@ func collectBackends(to chan<- prometheus.Metric, s Source) {
 			poolWaited.send(to, p.Waited.Seconds(), backend)
 		})
 	}
-	if s.StoreFile != nil {
-		if file, free, disk, ok := s.StoreFile(); ok {
-			storeFile.send(to, float64(file))
-			diskFree.send(to, float64(free))
-			diskSize.send(to, float64(disk))
-		}
+	if s.Disks != nil {
+		s.Disks(func(kind string, files, free, size int64) {
+			if files > 0 {
+				storeFile.send(to, float64(files))
+			}
+			diskFree.send(to, float64(free), kind)
+			diskSize.send(to, float64(size), kind)
+		})
 	}
 	if s.Snapshots != nil {
 		if known, ok := s.Snapshots(); ok {
@@ -262,9 +267,12 @@ func collectBackends(to chan<- prometheus.Metric, s Source) {
 	}
 	if s.Certificate != nil {
 		until, failures, stale := s.Certificate()
-		certificateEnd.send(to, float64(until.Unix()))
+		certificateEnd.send(to, float64(until.Unix()), "server.tls.certFile")
 		certificateFailures.send(to, float64(failures))
 		certificateStale.send(to, truth(stale))
+	}
+	if s.ClientCertificates != nil {
+		s.ClientCertificates(func(key string, until int64) { certificateEnd.send(to, float64(until), key) })
 	}
 }
 

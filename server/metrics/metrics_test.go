@@ -386,7 +386,8 @@ func driven(t *testing.T) *Metrics {
 		Pools: func(tell func(string, ConnPool)) {
 			tell("store", ConnPool{InUse: 1, Most: 2, Waits: 3, Waited: time.Second})
 		},
-		StoreFile: func() (int64, int64, int64, bool) { return 1, 2, 3, true },
+		Disks:              func(tell func(string, int64, int64, int64)) { tell("store", 1, 2, 3); tell("snapshots", 0, 2, 3) },
+		ClientCertificates: func(tell func(string, int64)) { tell("redis.tls.certFile", 1) },
 		Snapshots: func() (Snapshots, bool) {
 			return Snapshots{Every: time.Hour, Newest: time.Unix(1, 0), Failures: 1}, true
 		},
