@@ -16,9 +16,9 @@ import (
 //
 //   - a call that got no numbers, or a replay, may have skipped as many as it asked for
 //     (docs/PROMISES.md "what was in flight");
-//   - a chunk of a job is skipped if it was issued, and the job's owner could not write that: once if
-//     the job did not get done, twice for a fault, and at each attempt while the store fails (docs/JOBS.md
-//     "at most one such chunk is skipped"); Job calls that got nothing stand for those of a job that was lost;
+//   - a chunk of a job is skipped if it was issued, and the job's owner could not write that: once at any
+//     time (a simulated store loses a write now and then), twice for a fault, and at each attempt while the
+//     store fails (docs/JOBS.md "at most one such chunk is skipped"); Job calls that got nothing stand for those of a job that was lost;
 //   - a process ended: with ordering per-node its two buffers; with strict its standby range and
 //     the range to start the cursor with; after a clean stop only what could not be returned
 //     because another node has allocated since (docs/PROMISES.md); a change of a biz type ends its
@@ -235,6 +235,7 @@ func (h *evidence) chunks(b *bizType) (numbers int64) {
 		if c.bizType != b || c.kind != record.Job {
 			continue
 		}
+		numbers += chunkOf(c)
 		for _, f := range h.faults {
 			times := int64(2)
 			if f.Store {

@@ -41,18 +41,19 @@ func TestSkipped(t *testing.T) {
 			jobOf(lost)
 			jobOf(s.call(0, 21, "a", slip, numbers(6, 1)))
 		}, ""},
-		{"by the store, a chunk of a job that got done", func(s *story) { jobOf(s.call(0, 1, "a", slip, numbers(6, 5))) }, RuleSkipped},
-		{"by the store, two chunks of a job for a fault", func(s *story) {
+		{"by the store, a chunk of a job", func(s *story) { jobOf(s.call(0, 1, "a", slip, numbers(6, 5))) }, ""},
+		{"by the store, more than a chunk of a job", func(s *story) { jobOf(s.call(0, 1, "a", slip, numbers(7, 5))) }, RuleSkipped},
+		{"by the store, three chunks of a job for a fault", func(s *story) {
 			s.fault(0, 10, "kill", "b", func(*record.Fault) {})
-			jobOf(s.call(5, 21, "a", slip, numbers(11, 5)))
+			jobOf(s.call(5, 21, "a", slip, numbers(16, 5)))
 		}, ""},
 		{"by the store, more than that", func(s *story) {
 			s.fault(0, 10, "kill", "b", func(*record.Fault) {})
-			jobOf(s.call(5, 21, "a", slip, numbers(12, 5)))
+			jobOf(s.call(5, 21, "a", slip, numbers(17, 5)))
 		}, RuleSkipped},
-		{"by the store, a chunk of a job after the fault", func(s *story) {
+		{"by the store, more chunks of a job after the fault", func(s *story) {
 			s.fault(0, 10, "kill", "b", func(*record.Fault) {})
-			jobOf(s.call(15, 21, "a", slip, numbers(6, 5)))
+			jobOf(s.call(15, 21, "a", slip, numbers(11, 5)))
 		}, RuleSkipped},
 		{"by the store, two buffers of three nodes", func(s *story) {
 			s.fault(0, 10, "ordering", "", func(f *record.Fault) { f.Unordered = slip })

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -52,7 +53,14 @@ func (w *World) checkEvents() {
 		if !awaitPublished(shape.Name, docs) && !lost {
 			w.journal.Find("events of %s are not published", shape.Name)
 		}
-		told := w.readEvents(shape.Name)
+		var told *told
+		for { // a reservation may expire just now
+			before := ledgerEvents(shape.Name, docs)
+			if told = w.readEvents(shape.Name); told == nil || lost || maps.Equal(before, ledgerEvents(shape.Name, docs)) {
+				break
+			}
+			awaitPublished(shape.Name, docs)
+		}
 		if told == nil || lost {
 			continue
 		}
@@ -91,6 +99,20 @@ func awaitPublished(bizType string, docs persist.Documents) bool {
 		}
 	}
 	return false
+}
+
+// ledgerEvents returns how many events the ledgers of a biz type have had.
+func ledgerEvents(bizType string, docs persist.Documents) map[string]int64 {
+	n := make(map[string]int64)
+	for doc, err := range persist.EveryDocument(context.Background(), docs, persist.LedgerKind) {
+		if err != nil {
+			break // compareEvents says so
+		}
+		if state, err := ledger.Decode(&doc); err == nil && base(doc.Key) == bizType {
+			n[doc.Key] = state.Events
+		}
+	}
+	return n
 }
 
 // readEvents reads all events of a biz type. Positions and the numbers of each source have no holes,
