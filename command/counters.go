@@ -86,7 +86,7 @@ func printStored(ctx context.Context, env *clitool.Env, as remote.CounterForms, 
 		})
 	})
 	switch {
-	case errors.Is(err, ops.ErrRaise):
+	case errors.Is(err, ops.ErrSnapshot):
 		return clitool.AsUsage(err)
 	case err != nil:
 		return fmt.Errorf("counters: %w", err)

@@ -18,7 +18,7 @@ type ListCounters func(ctx context.Context, bizType, after string, limit int) ([
 // Counters opens the store, calls f with what lists its counters, and changes nothing. Nodes may run,
 // except with a bolt file.
 func Counters(ctx context.Context, cfg *config.Config, f func(ListCounters) error) (err error) {
-	if err := checkKept(cfg.Store); err != nil {
+	if err := checkKept(ErrSnapshot, cfg.Store); err != nil {
 		return err
 	}
 	store, err := backends.ReadStore(ctx, cfg.Store, time.Now)

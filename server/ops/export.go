@@ -178,7 +178,7 @@ func writeNote(file string, note imported) error {
 // UndoMove opens a store again that a move or an export has shut, if no other store was opened since. It
 // returns what the store was moved to.
 func UndoMove(ctx context.Context, cfg *config.Config) (m persist.Moved, err error) {
-	if err := checkKept(cfg.Store); err != nil {
+	if err := checkKept(ErrSnapshot, cfg.Store); err != nil {
 		return m, err
 	}
 	store, err := backends.MovingStore(ctx, cfg.Store, time.Now)

@@ -92,7 +92,7 @@ type source struct {
 
 // openSource opens a store that is to be moved as m says, or whose move goes on.
 func openSource(ctx context.Context, cfg *config.Config, m persist.Moved, how Moving) (s *source, err error) {
-	if err := checkKept(cfg.Store); err != nil {
+	if err := checkKept(ErrSnapshot, cfg.Store); err != nil {
 		return nil, err
 	}
 	s = &source{redis: cfg.Redis.Configured() && cfg.Store.Shared(), now: m, how: how}

@@ -166,7 +166,7 @@ func repairing(ctx context.Context, cfg *config.Config, counter string, how How,
 			return err
 		}
 	}
-	if err := checkKept(cfg.Store); err != nil {
+	if err := checkKept(ErrRaise, cfg.Store); err != nil {
 		return err
 	}
 	r := &repair{cfg: cfg.ForRepair(), how: how, known: make(map[string]seqd.BizType)}
@@ -421,14 +421,14 @@ func configured(cfg *config.Config, name string) (b seqd.BizType, err error) {
 }
 
 // checkKept refuses a store that can hold no backup.
-func checkKept(cfg config.Store) error {
+func checkKept(as error, cfg config.Store) error {
 	if cfg.Forgets() {
-		return fmt.Errorf("%w: store.driver: %s keeps nothing", ErrRaise, cfg.Driver)
+		return fmt.Errorf("%w: store.driver: %s keeps nothing", as, cfg.Driver)
 	}
 	path, inFile := cfg.File()
 	// Creating a file because the path is wrong would look like success.
 	if _, err := os.Stat(path); inFile && errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w: %s: there is no file %s; restore the backup first", ErrRaise, cfg.Key(), path)
+		return fmt.Errorf("%w: %s: there is no file %s: name the file of the store, or restore its backup first", as, cfg.Key(), path)
 	}
 	return nil
 }

@@ -41,9 +41,9 @@ func (m Mark) atLeast(int64) int64 { return m.Number }
 
 // ReadMarks reads a mark from each line: the counter and the number, with a comma, a tab or spaces
 // between them, as databases write tables. Empty lines and lines that begin with # are left out.
-// The error names the line.
+// Of lines that name the same counter the highest number counts. The error names the line.
 func ReadMarks(r io.Reader) (list []Mark, err error) {
-	lines := bufio.NewScanner(r)
+	lines, at := bufio.NewScanner(r), make(map[string]int)
 	for n := 1; lines.Scan(); n++ {
 		text := strings.TrimSpace(strings.TrimPrefix(lines.Text(), sheet.Mark))
 		if text == "" || text[0] == '#' {
@@ -61,6 +61,11 @@ func ReadMarks(r io.Reader) (list []Mark, err error) {
 		if err := m.check(); err != nil {
 			return nil, fmt.Errorf("%w (line %d)", err, n)
 		}
+		if i, again := at[m.Counter]; again { // two files were joined
+			list[i].Number = max(list[i].Number, m.Number)
+			continue
+		}
+		at[m.Counter] = len(list)
 		list = append(list, m)
 	}
 	return list, lines.Err()

@@ -115,7 +115,7 @@ func TestRaiseKey(t *testing.T) {
 }
 
 func TestReadMarks(t *testing.T) {
-	text := "\ufeff# highest numbers\n\norder 5\ninvoice/a@2026,7\r\ntenant/b\t 9007199254740991\n  tenant/c , 8"
+	text := "\ufeff# highest numbers\n\norder 5\ninvoice/a@2026,7\r\norder,3\ninvoice/a@2026 6\ntenant/b\t 9007199254740991\n  tenant/c , 8"
 	want := []Mark{{"order", 5}, {"invoice/a@2026", 7}, {"tenant/b", persist.MaxNumber}, {"tenant/c", 8}}
 	if got, err := ReadMarks(strings.NewReader(text)); err != nil || !slices.Equal(got, want) {
 		t.Errorf("%v, %v", got, err)

@@ -23,7 +23,7 @@ import (
 // calls tell with each biz type or pool and what was done for it; for gapless biz types, that it has
 // done nothing. Nodes may be running. It is safe to call again, also after an error.
 func Restored(ctx context.Context, cfg *config.Config, tell func(what, done string)) (err error) {
-	if err := checkKept(cfg.Store); err != nil {
+	if err := checkKept(ErrRaise, cfg.Store); err != nil {
 		return err
 	}
 	env := strategy.Env{
@@ -116,7 +116,7 @@ func FailJobs(ctx context.Context, cfg *config.Config) (ids []string, err error)
 
 // undo does something to the documents of the store that a restore may have brought back.
 func undo(ctx context.Context, cfg *config.Config, do func(context.Context, persist.Documents, time.Time) ([]string, error)) (names []string, err error) {
-	if err := checkKept(cfg.Store); err != nil {
+	if err := checkKept(ErrRaise, cfg.Store); err != nil {
 		return nil, err
 	}
 	store, err := backends.NewStore(ctx, cfg.Store, time.Now)

@@ -29,7 +29,7 @@ const LeastGap = mostSkipped
 // Save writes a snapshot of the store of a configuration to a file. Nodes of a store that they
 // share may run; a bolt file must not be in use.
 func Save(ctx context.Context, cfg *config.Config, path string) (err error) {
-	if err := checkKept(cfg.Store); err != nil {
+	if err := checkKept(ErrSnapshot, cfg.Store); err != nil {
 		return err
 	}
 	store, err := backends.NewStore(ctx, cfg.Store, time.Now)
@@ -140,7 +140,7 @@ func (o origin) read(header func(snapshot.Header) error, each func(snapshot.Reco
 // counter that is created afterwards begins at its start. It returns false if there is nothing to
 // confirm.
 func ConfirmRestore(ctx context.Context, cfg *config.Config) (done bool, err error) {
-	if err := checkKept(cfg.Store); err != nil {
+	if err := checkKept(ErrSnapshot, cfg.Store); err != nil {
 		return false, err
 	}
 	return confirm(ctx, cfg)
