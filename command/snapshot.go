@@ -3,11 +3,13 @@ package command
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"text/tabwriter"
 	"time"
@@ -162,7 +164,9 @@ everything. Stop every seqd first, also one with the former store: all that was 
 since the snapshot must be fewer numbers than are skipped here. Leave Redis as it is.
 
 A gap counts from the snapshot, so a second restore of FILE would begin where the first one did.
-FILE.restored says that there was one. Then --highest is needed, or larger gaps.
+FILE.restored says that there was one, also one that did not end: a seqd that was not stopped may
+have issued numbers from its store. Then another store needs a larger --by, and a --highest or
+--gapless that covers what was issued since.
 
 Each counter continues above a gap: restoreGap of its biz type, ten steps, or 1,000,000 numbers,
 whatever is most, or --by. A counter that --highest names continues above the number there. Numbers
@@ -195,17 +199,34 @@ FILE and flags.`,
 					return refusal("restore", err)
 				}
 			}
-			if err := mayRestore(args[0], how); err != nil {
+			place := cfg.Store.Place()
+			former, err := restoredBefore(args[0])
+			if err == nil && former != nil {
+				if former.Done || former.Into != place {
+					err = former.mayRestore(args[0], how)
+				}
+				how.Fresh = func() error { return former.mayRestore(args[0], how) }
+			}
+			if err != nil {
 				return clitool.AsUsage(err)
 			}
-			err := ops.Restore(cmd.Context(), cfg, args[0], how, func(what, done string) {
+			note := formerRestore{Into: place, Gapless: how.Gapless, Highest: hashOf(how.Highest)}
+			how.Marked = func(gap int64) {
+				note.At, note.By = time.Now().UTC(), &gap
+				if err := note.write(args[0]); err != nil {
+					_ = env.Printf("%v: this file must not be restored into another store without larger gaps\n", err)
+				}
+			}
+			err = ops.Restore(cmd.Context(), cfg, args[0], how, func(what, done string) {
 				_ = env.Printf("%s: %s\n", what, done) // Out keeps its error
 			})
 			if err != nil {
 				return refusal("restore", err)
 			}
-			if err := noteRestored(args[0], cfg.Store.Place(), how); err != nil {
-				_ = env.Printf("%v: this file must not be restored again without --highest, or a larger --by and --gapless\n", err)
+			if note.Done = true; note.By != nil {
+				if err := note.write(args[0]); err != nil {
+					_ = env.Printf("%v: this file must not be restored again without larger gaps\n", err)
+				}
 			}
 			return env.Printf("restored: start seqd, and name the counters that began after the snapshot (seqd raise) before you say seqd snapshot confirm\n")
 		}),
@@ -224,34 +245,44 @@ const restoredNote = ".restored"
 
 // formerRestore is what that file says.
 type formerRestore struct {
-	At      time.Time `json:"at"`
-	Into    string    `json:"store"`
-	By      *int64    `json:"gap,omitempty"`
-	Gapless *int64    `json:"gapless,omitempty"`
+	At   time.Time `json:"at"`
+	Into string    `json:"store"`
+	// By is the largest gap above a counter, and Gapless that of gapless ones.
+	By      *int64 `json:"gap,omitempty"`
+	Gapless *int64 `json:"gapless,omitempty"`
+	Highest string `json:"highest,omitempty"` // a hash of the numbers that were named
+	Done    bool   `json:"done"`
 }
 
-// mayRestore returns an error if a snapshot was restored before, and this restore may begin where that
-// one did: a gap counts from the snapshot.
-func mayRestore(file string, how ops.Restoring) error {
+// restoredBefore returns what is noted beside a snapshot, nil if nothing is.
+func restoredBefore(file string) (*formerRestore, error) {
 	text, err := os.ReadFile(file + restoredNote)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil
+		return nil, nil
+	}
+	before := new(formerRestore)
+	if err == nil {
+		err = json.Unmarshal(text, before)
 	}
 	if err != nil {
-		return err
+		return nil, fmt.Errorf("%s%s cannot be read: %w. It says how the snapshot was restored before", file, restoredNote, err)
 	}
+	return before, nil
+}
+
+// mayRestore returns an error if a restore into another store may begin where the former one did: a
+// gap counts from the snapshot. A seqd may have issued numbers from the former store, also if that
+// restore did not end.
+func (before *formerRestore) mayRestore(file string, how ops.Restoring) error {
 	usual := int64(ops.LeastGap)
-	var before formerRestore
-	if err := json.Unmarshal(text, &before); err != nil {
-		return fmt.Errorf("%s%s cannot be read: %w. It says how the snapshot was restored before", file, restoredNote, err)
-	}
 	more := func(gap, former *int64) bool { return gap != nil && former != nil && *gap > *former }
-	if (len(how.Highest) > 0 || more(how.By, cmp.Or(before.By, &usual))) && (how.Gapless == nil || more(how.Gapless, before.Gapless)) {
+	if more(how.By, cmp.Or(before.By, &usual)) && (how.Gapless == nil || more(how.Gapless, before.Gapless)) &&
+		(len(how.Highest) == 0 || hashOf(how.Highest) != before.Highest || how.Sure) {
 		return nil
 	}
-	return fmt.Errorf("%[1]s was restored at %[2]s into %[3]q: what was issued since then would be issued again. Name with --highest how far every counter has come; or give a --by, and for gapless counters a --gapless, "+
-		"above those of then (%[4]s and %[5]s) plus all that was issued since. If no seqd ran on that store, remove %[1]s%[6]s",
-		file, before.At.Format(time.RFC3339), before.Into, gapText(before.By), gapText(before.Gapless), restoredNote)
+	return fmt.Errorf("%[7]w: %[1]s was restored at %[2]s into %[3]q: what was issued since then would be issued again. Give a --by, and for gapless counters that --highest does not name a --gapless, "+
+		"above those of then (%[4]s and %[5]s) plus all that was issued since, and a --highest, if any, that is newer. If no seqd ran on that store, remove %[1]s%[6]s",
+		file, before.At.Format(time.RFC3339), before.Into, gapText(before.By), gapText(before.Gapless), restoredNote, ops.ErrSnapshot)
 }
 
 func gapText(gap *int64) string {
@@ -261,9 +292,18 @@ func gapText(gap *int64) string {
 	return strconv.FormatInt(*gap, 10)
 }
 
-// noteRestored notes beside a snapshot when, where and how it was restored.
-func noteRestored(file, place string, how ops.Restoring) error {
-	text, err := json.Marshal(formerRestore{time.Now().UTC(), place, how.By, how.Gapless})
+// hashOf returns a hash of numbers that are named, "" for none.
+func hashOf(marks []ops.Mark) string {
+	if len(marks) == 0 {
+		return ""
+	}
+	text := fmt.Sprint(slices.SortedFunc(slices.Values(marks), func(a, b ops.Mark) int { return cmp.Compare(a.Counter, b.Counter) }))
+	return fmt.Sprintf("%x", sha256.Sum256([]byte(text)))
+}
+
+// write notes beside a snapshot when, where and how it was restored.
+func (before *formerRestore) write(file string) error {
+	text, err := json.Marshal(before)
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,9 @@
 package command
 
 import (
+	"encoding/json"
 	"io"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -48,6 +50,13 @@ func TestSnapshot(t *testing.T) {
 	run("was restored at", append([]string{"restore", file, "--gapless", "100", "--by", "5000"}, path("c")...)...)
 	run("was restored at", append([]string{"restore", file, "--gapless", "100", "--by", "9000"}, path("c")...)...)
 	run("not empty", append([]string{"restore", file, "--gapless", "101", "--by", "5001"}, path("b")...)...)
+	unfinished, err := json.Marshal(formerRestore{Into: "elsewhere", By: new(int64(5000)), Gapless: new(int64(100))})
+	must.Do(t, err)
+	must.Do(t, os.WriteFile(file+restoredNote, unfinished, 0o600))
+	run("was restored at", append([]string{"restore", file, "--gapless", "100", "--by", "5000"}, path("c")...)...)
+	marks := filepath.Join(t.TempDir(), "highest")
+	must.Do(t, os.WriteFile(marks, []byte("invoice,6"), 0o600))
+	run("was restored at", append([]string{"restore", file, "--highest", marks}, path("c")...)...)
 	folder := t.TempDir()
 	_, log, url, _ = startProcess(t, append(path("b"), "--snapshots.every", "1h", "--snapshots.folder", folder)...)
 	go func() { _, _ = io.Copy(io.Discard, log) }()

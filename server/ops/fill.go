@@ -37,6 +37,8 @@ type filling struct {
 	from       origin
 	tell       func(what, done string)
 	wrote      func(snapshot.Record) error // is called with each record as it is written
+	fresh      func() error                // returns why no other store may be filled; nil if it may
+	noted      func()                      // is called once the store is marked; may be nil
 	opened     string                      // the mark of the store that nodes may use by now, "" if there is none
 
 	store   persist.Store
@@ -165,9 +167,20 @@ func (f *filling) begin(ctx context.Context) error {
 	}
 	if began {
 		f.tell(f.name, "goes on with what was interrupted")
-		return nil
+	} else {
+		if f.fresh != nil {
+			if err := f.fresh(); err != nil {
+				return err
+			}
+		}
+		if err := f.store.Documents().Create(ctx, f.mark); err != nil {
+			return err
+		}
 	}
-	return f.store.Documents().Create(ctx, f.mark)
+	if f.noted != nil {
+		f.noted()
+	}
+	return nil
 }
 
 // mayBegin returns why the store cannot be filled. began is whether it has the mark.

@@ -125,6 +125,14 @@ type snapshotted struct {
 	gapless bool
 }
 
+// largest returns the largest gap that is skipped above a counter.
+func (p *restorePolicy) largest() int64 {
+	if p.how.By != nil {
+		return *p.how.By
+	}
+	return max(LeastGap, p.steps)
+}
+
 func newRestorePolicy(how Restoring) (*restorePolicy, error) {
 	p := &restorePolicy{how: how, highest: make(map[string]int64), gaps: make(gaps), named: make(map[string]seqd.BizType), stands: make(map[string]snapshotted)}
 	for _, gap := range []*int64{how.By, how.Gapless} {

@@ -34,6 +34,11 @@ type Restoring struct {
 	Sure bool
 	// ShutTokens is whether the tokens of the store are disabled.
 	ShutTokens bool
+	// Fresh returns why another store than the one that an earlier call has marked must not be
+	// filled, nil if it may. Marked is called once the store is marked, with the largest gap of a
+	// counter: from then on a node that was not stopped can issue numbers there. Both may be nil.
+	Fresh  func() error
+	Marked func(gap int64)
 }
 
 // Restore fills the store of a configuration, which must have nothing, from a snapshot, and raises
@@ -54,6 +59,10 @@ func Restore(ctx context.Context, cfg *config.Config, path string, how Restoring
 	const unfinished = "the store is not restored yet, and no node can use it; restore again with the same file and flags"
 	f := &filling{policy: p, name: "restore", unfinished: unfinished, cfg: cfg.ForRepair(), from: inFile(path), tell: tell}
 	r := restore{f, p, make(deciding)}
+	f.fresh = how.Fresh
+	if how.Marked != nil {
+		f.noted = func() { how.Marked(p.largest()) }
+	}
 	f.wrote = func(record snapshot.Record) error { r.written.add(record); return nil }
 	if err := f.survey(); err != nil {
 		return err
@@ -162,7 +171,7 @@ func (r restore) compare(ctx context.Context) error {
 		if left--; written && was == content {
 			return nil
 		}
-		return fmt.Errorf("a node that was not stopped has begun %s in this store: stop every seqd, and restore into another empty database or file", name)
+		return fmt.Errorf("a node that was not stopped has begun %s in this store: stop every seqd, and restore into another empty database or file, with larger gaps, because numbers may have been issued here", name)
 	}
 	for c, err := range persist.EveryCounter(ctx, r.store.Counters()) {
 		if err == nil {
@@ -183,7 +192,7 @@ func (r restore) compare(ctx context.Context) error {
 		}
 	}
 	if left > 0 {
-		return fmt.Errorf("a node that was not stopped has removed %d counters or definitions of this store: stop every seqd, and restore into another empty database or file", left)
+		return fmt.Errorf("a node that was not stopped has removed %d counters or definitions of this store: stop every seqd, and restore into another empty database or file, with larger gaps, because numbers may have been issued here", left)
 	}
 	return nil
 }

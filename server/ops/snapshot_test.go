@@ -276,6 +276,25 @@ func TestNodeBesideARestore(t *testing.T) {
 	}
 }
 
+// A restore that was cut off goes on in its store, and may not begin in another one: a node that was not
+// stopped can have issued numbers from the first one, where the second one would begin.
+func TestRestoreIntoAnotherStore(t *testing.T) {
+	cfg, file := saved(t, issued(t))
+	first, second, marked := memory.New(time.Now), memory.New(time.Now), int64(0)
+	how := Restoring{By: number(7), Gapless: number(5), Marked: func(gap int64) { marked = gap }}
+	must.Is(t, Restore(into(t, first, 0), cfg, file, how, quietly), errCut)
+	must.Equal(t, marked, 0)
+	must.Is(t, Restore(into(t, first, 1), cfg, file, how, quietly), errCut)
+	must.Equal(t, marked, 7)
+	refused := errors.New("refused")
+	how.Fresh = func() error { return refused }
+	must.Is(t, Restore(into(t, second, endless), cfg, file, how, quietly), refused)
+	must.Is(t, must.Err(persist.ReadCluster(t.Context(), second.Documents())), persist.ErrNotFound)
+	marked = 0
+	must.Do(t, Restore(into(t, first, endless), cfg, file, how, quietly))
+	must.Equal(t, marked, 7)
+}
+
 // sharedStore is a store that several processes can open.
 type sharedStore struct{ persist.Store }
 
