@@ -215,7 +215,7 @@ func (y *year) loseDisk() string {
 				if said, code := y.seqd(y.onStore(), restore...); code == 0 || !strings.Contains(said, "was restored at") {
 					y.t.Errorf("the same restore into another store exits with %d: %s", code, said)
 				}
-				y.do(y.onStore(), "snapshot", "restore", file, "--highest", y.marks(), "--by", strconv.Itoa(50_000_000), "--yes")
+				y.do(y.onStore(), "snapshot", "restore", file, "--highest", y.marks(), "--by", strconv.Itoa(30_000_000), "--yes")
 			}
 			forgotten.start()
 			stopped.start()
