@@ -38,6 +38,9 @@ const moved = "moved "
 type Moved struct {
 	// Move identifies the move, so that only the same one goes on.
 	Move string `json:"move"`
+	// Marked is the revision of the document of the cluster that said so first. A later move of the store
+	// has a higher one.
+	Marked int64 `json:"marked"`
 	// Cluster and Created are those of the [Cluster].
 	Cluster string `json:"cluster"`
 	Created int64  `json:"created"`

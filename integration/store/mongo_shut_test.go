@@ -27,6 +27,13 @@ func onCommand(name string, do func()) func(*mongo.Options) {
 	}
 }
 
+// everyCommand calls do before every command.
+func everyCommand(do func(name string)) func(*mongo.Options) {
+	return func(o *mongo.Options) {
+		o.Monitor = &event.CommandMonitor{Started: func(_ context.Context, e *event.CommandStartedEvent) { do(e.CommandName) }}
+	}
+}
+
 // same opens the database of a test again.
 func same(t *testing.T, uri, database string, change func(*mongo.Options)) *mongo.Store {
 	return open(t, uri, func(o *mongo.Options) {
@@ -39,36 +46,133 @@ func same(t *testing.T, uri, database string, change func(*mongo.Options)) *mong
 
 // movedBy is the document of the cluster of a store that a move has shut.
 func movedBy(move string, revision int64) persist.Document {
-	return persist.Moved{Move: move, Cluster: "c"}.Document(revision)
+	return persist.Moved{Move: move, Marked: revision, Cluster: "c"}.Document(revision)
 }
 
-// A command that opens a store again is held up. Meanwhile another one has opened it, and the store was
-// moved once more: it stays shut.
-func TestLateUnshut(t *testing.T) {
+// A command of a first move is held up before one of its commands to the server. Meanwhile another one has
+// opened the store, and the store was moved once more: it stays shut all the time, and the second move can
+// be undone.
+func TestLateCommand(t *testing.T) {
+	t.Parallel()
+	uri := testenv.StartMongo(t).URI()
+	first, second := movedBy("first", 2), movedBy("second", 5)
+	for name, late := range map[string]func(context.Context, *mongo.Store) error{
+		"shut":   func(ctx context.Context, s *mongo.Store) error { return s.Shut(ctx, first) },
+		"unshut": func(ctx context.Context, s *mongo.Store) error { return s.Unshut(ctx, first) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			for at, reached := 1, true; reached; at++ {
+				database := "seqd_" + testenv.Unique()
+				s := same(t, uri, database, nil)
+				create(t, s)
+				must.Do(t, s.Documents().Create(t.Context(), persist.Document{Kind: persist.ClusterKind, Key: persist.ClusterKey, Revision: 1}))
+				must.Do(t, s.Documents().Update(t.Context(), first))
+				if name == "unshut" {
+					must.Do(t, s.Shut(t.Context(), first))
+				}
+				commands, begun := 0, false
+				held := same(t, uri, database, everyCommand(func(string) {
+					if !begun { // it is being opened or closed
+						return
+					}
+					switch commands++; {
+					case commands == at:
+						moveAgain(t, s, first, second)
+					case commands > at:
+						checkShut(t, s, at)
+					}
+				}))
+				begun = true
+				_ = late(t.Context(), held)
+				begun = false
+				reached = commands >= at
+				if !reached {
+					if at < 10 {
+						t.Fatalf("it had only %d commands", commands)
+					}
+					break
+				}
+				checkShut(t, s, at)
+				must.Do(t, s.Unshut(t.Context(), second))
+				must.Equal(t, must.Get(allocate(t.Context(), s))(t), persist.Range{First: 1, Last: 10})
+			}
+		})
+	}
+}
+
+// moveAgain undoes a first move, and shuts the store for a second one.
+func moveAgain(t *testing.T, s *mongo.Store, first, second persist.Document) {
+	must.Do(t, s.Unshut(t.Context(), first))
+	for revision := first.Revision + 1; revision < second.Revision; revision++ {
+		must.Do(t, s.Documents().Update(t.Context(), persist.Document{Kind: persist.ClusterKind, Key: persist.ClusterKey, Revision: revision}))
+	}
+	must.Do(t, s.Documents().Update(t.Context(), second))
+	must.Do(t, s.Shut(t.Context(), second))
+}
+
+// checkShut checks that a node takes no number.
+func checkShut(t *testing.T, s *mongo.Store, at int) {
+	t.Helper()
+	if r, err := allocate(t.Context(), s); !errors.Is(err, persist.ErrShut) {
+		t.Fatalf("held up before command %d: it gives %+v, %v", at, r, err)
+	}
+	if err := s.Counters().Create(t.Context(), persist.Counter{BizTag: testenv.Unique(), Step: 1}); !errors.Is(err, persist.ErrShut) {
+		t.Fatalf("held up before command %d: it creates a counter: %v", at, err)
+	}
+}
+
+// While a store is shut and opened again, what a node is told to be kept is there.
+func TestKeptWhileShut(t *testing.T) {
 	t.Parallel()
 	uri, database := testenv.StartMongo(t).URI(), "seqd_"+testenv.Unique()
 	s := same(t, uri, database, nil)
 	create(t, s)
-	first, second := movedBy("first", 1), movedBy("second", 2)
-	must.Do(t, s.Documents().Create(t.Context(), first))
-	must.Do(t, s.Shut(t.Context(), first))
-	late := same(t, uri, database, onCommand("listIndexes", func() {
-		must.Do(t, s.Unshut(t.Context(), first))
-		must.Get(allocate(t.Context(), s))(t)
-		must.Do(t, s.Documents().Update(t.Context(), second))
-		must.Do(t, s.Shut(t.Context(), second))
+	cluster, refused := movedBy("m", 1), 0
+	must.Do(t, s.Documents().Create(t.Context(), cluster))
+	begun := false
+	shutting := same(t, uri, database, everyCommand(func(name string) {
+		if !begun || name == "createIndexes" { // it would begin again each time; see TestCreatedWhileShut
+			return
+		}
+		doc := persist.Document{Kind: "answer", Key: testenv.Unique(), Revision: 1}
+		if err := s.Documents().Keep(t.Context(), []persist.Document{doc}); err != nil {
+			must.Is(t, err, persist.ErrShut)
+			refused++
+			return
+		}
+		must.Get(s.Documents().Read(t.Context(), doc.Kind, doc.Key))(t)
 	}))
-	if err := late.Unshut(t.Context(), first); !errors.Is(err, persist.ErrConflict) {
-		t.Errorf("the late command: %v", err)
+	begun = true
+	must.Do(t, shutting.Shut(t.Context(), cluster))
+	must.Do(t, shutting.Unshut(t.Context(), cluster))
+	begun = false
+	if refused == 0 {
+		t.Error("nothing was refused")
 	}
-	if r, err := allocate(t.Context(), s); !errors.Is(err, persist.ErrShut) {
-		t.Errorf("it gives %+v, %v", r, err)
+}
+
+// A node that cannot look whether the store is shut does not say that a document is kept.
+func TestKeepThatCannotLook(t *testing.T) {
+	t.Parallel()
+	server, database := testenv.StartMongo(t), "seqd_"+testenv.Unique()
+	s := same(t, server.URI(), database, nil)
+	create(t, s)
+	cluster := movedBy("m", 1)
+	must.Do(t, s.Documents().Create(t.Context(), cluster))
+	must.Do(t, s.Shut(t.Context(), cluster))
+	asked := false
+	node := same(t, server.URI(), database, func(o *mongo.Options) {
+		o.Timeout = brief
+		everyCommand(func(name string) {
+			if asked && name == "find" {
+				server.Kill()
+			}
+		})(o)
+	})
+	asked = true
+	if err := node.Documents().Keep(t.Context(), []persist.Document{{Kind: "answer", Key: "a", Revision: 1}}); err == nil {
+		t.Error("it says that the document is kept")
 	}
-	if err := s.Counters().Create(t.Context(), persist.Counter{BizTag: "new", Step: 1}); !errors.Is(err, persist.ErrShut) {
-		t.Errorf("it creates a counter: %v", err)
-	}
-	must.Do(t, s.Unshut(t.Context(), second))
-	must.Equal(t, must.Get(allocate(t.Context(), s))(t), persist.Range{First: 11, Last: 20})
 }
 
 // Records that nodes create while a store is being shut are shut, too.

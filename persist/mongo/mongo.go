@@ -192,8 +192,10 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	}
 	db := client.Database(opts.Database)
 	s := &Store{client: client, pool: connections, describe: fmt.Sprintf("mongo: numbers are unique over all nodes that share the database %s at %v", opts.Database, o.Hosts)}
-	l := &link{timeout: opts.Timeout, admit: opts.Admit, guarded: db.Collection("counters")}
-	s.counters = counters{repository: repository[persist.Counter, storedCounter]{l, l.guarded}, now: opts.Now}
+	// A new primary has the guard before it knows that a majority has it.
+	guarded := db.Collection("counters", options.Collection().SetReadConcern(readconcern.Local()))
+	l := &link{timeout: opts.Timeout, admit: opts.Admit, guarded: guarded}
+	s.counters = counters{repository: repository[persist.Counter, storedCounter]{l, db.Collection("counters")}, now: opts.Now}
 	s.counters.epochs = persist.NewEpochs(s.counters.findEpochs)
 	s.documents.repository = repository[persist.Document, storedDocument]{l, db.Collection(documentsName)}
 	s.documents.clusters, s.documents.shapes, s.documents.readOnly = db.Collection("clusters"), db.Collection("shapes"), opts.ReadOnly

@@ -170,6 +170,7 @@ func (s *source) alone(ctx context.Context) error {
 // those that have opened it before and were suspended, or are cut off, by [persist.Shutter].
 func (s *source) shut(ctx context.Context) error {
 	if s.was.Move == "" {
+		s.now.Marked = s.doc.Revision + 1
 		if err := s.say(ctx, s.now); err != nil {
 			return err
 		}
