@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/event"
 
 	"github.com/seqd/seqd/integration/testenv"
@@ -54,7 +55,8 @@ func movedBy(move string, revision int64) persist.Document {
 // be undone.
 func TestLateCommand(t *testing.T) {
 	t.Parallel()
-	uri := testenv.StartMongo(t).URI()
+	server := testenv.StartMongo(t)
+	uri := server.URI()
 	first, second := movedBy("first", 2), movedBy("second", 5)
 	for name, late := range map[string]func(context.Context, *mongo.Store) error{
 		"shut":   func(ctx context.Context, s *mongo.Store) error { return s.Shut(ctx, first) },
@@ -93,6 +95,11 @@ func TestLateCommand(t *testing.T) {
 					break
 				}
 				checkShut(t, s, at)
+				var guard struct {
+					ShutBy int64 `bson:"shutBy"`
+				}
+				must.Do(t, server.Client().Database(database).Collection("counters").FindOne(t.Context(), bson.M{"_id": 0}).Decode(&guard))
+				must.Equal(t, guard.ShutBy, second.Revision)
 				must.Do(t, s.Unshut(t.Context(), second))
 				must.Equal(t, must.Get(allocate(t.Context(), s))(t), persist.Range{First: 1, Last: 10})
 			}

@@ -21,7 +21,9 @@ import (
 //
 // All of this has the number of the move, [persist.Moved.Marked], and a later move of a store has a higher
 // one. A command changes only what has its own number or a lower one. So a command that was held up, while
-// another one has ended its move and begun the next, neither opens the store nor takes it over.
+// another one has ended its move and begun the next, neither opens the store nor takes it over. Records
+// that it has shut too late stay as they are: they have no v either, and the index keeps it from giving
+// them one.
 const (
 	shutVersion = "shutV"  // v of a record that is shut
 	shutBy      = "shutBy" // the number of the move that has shut it
@@ -79,17 +81,14 @@ func shut(ctx context.Context, c *mongo.Collection, move int64) error {
 			return err
 		}
 	}
-	mine := bson.E{Key: "$set", Value: bson.D{{Key: shutBy, Value: move}}}
-	if _, err := c.UpdateMany(ctx, shutBelow(move), bson.D{mine}); err != nil {
-		return err
-	}
+	renamed := bson.D{{Key: "$rename", Value: bson.D{{Key: "v", Value: shutVersion}}}, {Key: "$set", Value: bson.D{{Key: shutBy, Value: move}}}}
 	index := mongo.IndexModel{Keys: bson.D{{Key: "v", Value: 1}}, Options: options.Index().SetName(indexOf(move)).SetUnique(true).SetSparse(true)}
 	err := error(nil)
 	for range rounds {
 		if err := dropIndexes(ctx, c, move-1); err != nil {
 			return err
 		}
-		if _, err := c.UpdateMany(ctx, hasVersion(), bson.D{{Key: "$rename", Value: bson.D{{Key: "v", Value: shutVersion}}}, mine}); err != nil {
+		if _, err := c.UpdateMany(ctx, hasVersion(), renamed); err != nil {
 			return err
 		}
 		_, err = c.Indexes().CreateOne(ctx, index) // fails also if somebody has added a record
@@ -106,18 +105,17 @@ func shut(ctx context.Context, c *mongo.Collection, move int64) error {
 
 // setGuard adds the guard, or takes over that of an earlier move.
 func setGuard(ctx context.Context, c *mongo.Collection, move int64) error {
-	mine := bson.D{{Key: "_id", Value: guardID}, {Key: shutBy, Value: bson.D{{Key: "$lte", Value: move}}}}
 	guard := bson.D{{Key: "$set", Value: bson.D{{Key: "v", Value: persist.FormatVersion}, {Key: shutBy, Value: move}}}}
-	_, err := c.UpdateOne(ctx, mine, guard, options.UpdateOne().SetUpsert(true))
+	_, err := c.UpdateOne(ctx, bson.D{{Key: "_id", Value: guardID}, shutUpTo(move)}, guard, options.UpdateOne().SetUpsert(true))
 	if mongo.IsDuplicateKeyError(err) { // that of a later move
 		return errChanged
 	}
 	return err
 }
 
-// shutBelow selects what earlier moves have shut.
-func shutBelow(move int64) bson.D {
-	return bson.D{{Key: shutBy, Value: bson.D{{Key: "$lt", Value: move}}}}
+// shutUpTo selects what a move or an earlier one has shut.
+func shutUpTo(move int64) bson.E {
+	return bson.E{Key: shutBy, Value: bson.D{{Key: "$lte", Value: move}}}
 }
 
 func indexOf(move int64) string { return shutIndex + strconv.FormatInt(move, 10) }
@@ -144,11 +142,10 @@ func unshut(ctx context.Context, c *mongo.Collection, move int64) error {
 	if err := dropIndexes(ctx, c, move); err != nil {
 		return err
 	}
-	mine := shutBelow(move + 1)
-	if _, err := c.DeleteOne(ctx, append(bson.D{{Key: "_id", Value: guardID}}, mine...)); err != nil {
+	if _, err := c.DeleteOne(ctx, bson.D{{Key: "_id", Value: guardID}, shutUpTo(move)}); err != nil {
 		return err
 	}
-	_, err := c.UpdateMany(ctx, mine, bson.D{
+	_, err := c.UpdateMany(ctx, bson.D{shutUpTo(move)}, bson.D{
 		{Key: "$rename", Value: bson.D{{Key: shutVersion, Value: "v"}}}, {Key: "$unset", Value: bson.D{{Key: shutBy, Value: ""}}},
 	})
 	return err
